@@ -1,0 +1,101 @@
+"""owlfi: optimally-weighted likelihood-free inference.
+
+Importing owlfi switches JAX to double precision: weights and squared discrepancies cancel to many
+digits, and single precision has too few.
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from owlfi.embeddings import Embedding, embed  # noqa: E402
+from owlfi.kernels import (  # noqa: E402
+    Constant,
+    FunctionKernel,
+    InverseMultiquadric,
+    Kernel,
+    Korobov,
+    Matern,
+    RationalQuadratic,
+    Separable,
+    SquaredExponential,
+)
+from owlfi.measures import (  # noqa: E402
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Measure,
+    Mixture,
+    Normal,
+    Poisson,
+    Product,
+    StudentT,
+    TruncatedNormal,
+    Uniform,
+    as_measure,
+)
+from owlfi.median import median_heuristic  # noqa: E402
+from owlfi.mmd import data_term, squared_mmd  # noqa: E402
+from owlfi.points import (  # noqa: E402
+    halton,
+    iid,
+    latin_hypercube,
+    lattice,
+    sobol,
+    tensor_grid,
+)
+from owlfi.quadrature import (  # noqa: E402
+    Quadrature,
+    equal_weights,
+    optimal_weights,
+    squared_worst_case_error,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Beta",
+    "Constant",
+    "Embedding",
+    "Empirical",
+    "Exponential",
+    "FunctionKernel",
+    "Gamma",
+    "HalfNormal",
+    "InverseMultiquadric",
+    "Kernel",
+    "Korobov",
+    "Laplace",
+    "LogNormal",
+    "Matern",
+    "Measure",
+    "Mixture",
+    "Normal",
+    "Poisson",
+    "Product",
+    "Quadrature",
+    "RationalQuadratic",
+    "Separable",
+    "SquaredExponential",
+    "StudentT",
+    "TruncatedNormal",
+    "Uniform",
+    "as_measure",
+    "data_term",
+    "embed",
+    "equal_weights",
+    "halton",
+    "iid",
+    "latin_hypercube",
+    "lattice",
+    "median_heuristic",
+    "optimal_weights",
+    "sobol",
+    "squared_mmd",
+    "squared_worst_case_error",
+    "tensor_grid",
+]

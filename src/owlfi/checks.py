@@ -1,0 +1,93 @@
+"""The edge of the library: what users bring becomes a double array, or a clear error."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any value is abstract (inside jit, vmap or grad), so that it cannot be inspected."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def as_array(name: str, value: Any) -> Float[Array, "..."]:
+    """A finite float64 array from an array, a list, a number or a pandas object."""
+    if is_traced(value):
+        return jnp.asarray(value, float)
+    array = _as_numpy(name, value)
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        place = f" (the first at index {where})" if where else ""
+        raise ValueError(
+            f"{name} has a value that is NaN or infinite{place}; remove or replace such values"
+        )
+    return jnp.asarray(value, float) if isinstance(value, jax.Array) else jnp.asarray(array)
+
+
+def _as_numpy(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise ValueError("complex numbers")
+        return array.astype(float, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold real numbers only, in rows of one length, got {_brief(value)}"
+        ) from error
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def positive(name: str, value: Any) -> Float[Array, "..."]:
+    """A scalar or vector of positive numbers."""
+    array = as_array(name, value)
+    if array.ndim > 1:
+        raise ValueError(
+            f"{name} must be a number or one number a coordinate, got shape {array.shape}"
+        )
+    if not is_traced(value) and not (np.asarray(value) > 0).all():
+        raise ValueError(f"{name} must be positive, got {_brief(value)}")
+    return array
+
+
+def as_rows(
+    name: str, value: Any, dim: int | None = None, *, batched: bool = False
+) -> Float[Array, "... n d"]:
+    """A sample as rows: (n, d); (n,) is read as n numbers; (..., n, d) where `batched`."""
+    array = as_array(name, value)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim < 2 or (array.ndim > 2 and not batched):
+        shapes = "(n,), (n, d) or (batch, n, d)" if batched else "(n,) or (n, d)"
+        raise ValueError(f"{name} must have shape {shapes}, got {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); it needs at least one row")
+    if dim is not None and array.shape[-1] != dim:
+        raise ValueError(
+            f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape})"
+        )
+    return array
+
+
+def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
+    """One weight for each row of `rows` (..., n, d); a leading batch axis may be left out."""
+    array = as_array(name, value)
+    if array.ndim == 0 or array.shape not in (rows.shape[-2:-1], rows.shape[:-1]):
+        raise ValueError(
+            f"{name} must hold one weight for each of the {rows.shape[-2]} rows, "
+            f"got shape {array.shape}"
+        )
+    return array
+
+
+def as_count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or value != int(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)

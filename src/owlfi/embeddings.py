@@ -1,0 +1,273 @@
+"""Kernel mean embeddings: z(u) = ∫ c(u, v) U(dv) and its squared norm ∬ c dU dU.
+
+Every kernel is expanded into a sum of products of coordinate kernels. A product that separates
+over the coordinates is embedded one coordinate at a time, by a closed form where one is registered
+and by quadrature elsewhere; an isotropic kernel in several coordinates is first written as a
+mixture of squared exponentials.
+"""
+
+from functools import reduce
+from itertools import product
+from math import gamma, log, prod
+from operator import mul
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.closed_forms import ClosedForm, find_closed_form
+from owlfi.kernels import (
+    Constant,
+    CoordinateKernel,
+    InverseMultiquadric,
+    Kernel,
+    Matern,
+    ProductKernel,
+    RationalQuadratic,
+    ScaledKernel,
+    Separable,
+    SquaredExponential,
+    SumKernel,
+    check_coordinates,
+)
+from owlfi.line_quadrature import coordinate_mean, integrate
+from owlfi.measures import (
+    DiscreteFamily,
+    Empirical,
+    Family,
+    FrozenContinuous,
+    Measure,
+    Mixture,
+    Normal,
+    Product,
+    as_measure,
+    as_points,
+    coordinate,
+)
+
+Factors = tuple[CoordinateKernel, ...]
+
+
+class Embedding(eqx.Module):
+    """The embedding of a measure by a kernel."""
+
+    kernel: Kernel
+    measure: Measure
+
+    def mean(self, u: Any) -> Float[Array, " m"]:
+        """z(u_i) for points u (m, s) inside the measure's support."""
+        points = as_points("u", u, self.measure)
+        terms = _terms(self.kernel)
+        return sum(
+            (coefficient * _mean(factors, self.measure, points) for coefficient, factors in terms),
+            jnp.zeros(points.shape[0]),
+        )
+
+    @property
+    def norm2(self) -> Float[Array, ""]:
+        """∬ c(u, v) U(du) U(dv)."""
+        return sum(
+            (
+                coefficient * _cross(factors, self.measure, self.measure)
+                for coefficient, factors in _terms(self.kernel)
+            ),
+            jnp.zeros(()),
+        )
+
+
+def embed(kernel: Kernel, measure: Any) -> Embedding:
+    """The embedding of a measure (or a frozen scipy.stats distribution) by a kernel.
+
+    Relative error at most 1e-12 for lengthscales from 0.01 to 20 times the measure's interquartile
+    range and u between its quantiles 1e-12 and 1 - 1e-12. Closed forms also work inside jit, vmap
+    and grad with traced measures; the others need the measure's numbers, and grad works on u and
+    on the kernel.
+
+    Raises ValueError for a kernel that has no embedding (a function of your own), for a kernel of
+    another dimension, and for points outside the measure's support.
+
+    >>> from owlfi.measures import Normal
+    >>> embedding = embed(SquaredExponential(1.0), Normal(dim=2))
+    >>> embedding.mean([[0.0, 0.0]]), embedding.norm2.round(6)
+    (Array([0.5], dtype=float64), Array(0.333333, dtype=float64))
+    """
+    measure = as_measure(measure)
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel must be a Kernel such as SquaredExponential(1.0), got {kernel!r}")
+    for _, factors in _terms(kernel):
+        for factor in factors:
+            check_coordinates(factor, measure.dim)
+    return Embedding(kernel, measure)
+
+
+def _terms(kernel: Kernel) -> list[tuple[Any, Factors]]:
+    """The kernel as Σ coefficient · ∏ factors."""
+    match kernel:
+        case Constant():
+            return [(kernel.value, ())]
+        case ScaledKernel():
+            return [(kernel.factor * c, factors) for c, factors in _terms(kernel.kernel)]
+        case SumKernel():
+            return [term for part in kernel.terms for term in _terms(part)]
+        case ProductKernel():
+            choices = product(*(_terms(factor) for factor in kernel.factors))
+            return [(prod(c for c, _ in choice), _merge(choice)) for choice in choices]
+        case Separable(kernel=SquaredExponential() as inner):
+            return [(1.0, (inner,))]
+        case CoordinateKernel():
+            return [(1.0, (kernel,))]
+    raise ValueError(
+        f"{type(kernel).__name__} has no embedding; as base kernel c use one of owlfi's "
+        "(a function of your own can be the data kernel k)"
+    )
+
+
+def _merge(choice: tuple[tuple[Any, Factors], ...]) -> Factors:
+    """All factors of a product, its squared exponentials as one: their closed forms survive."""
+    factors = [factor for _, group in choice for factor in group]
+    gaussian = [f for f in factors if isinstance(f, SquaredExponential)]
+    others = [f for f in factors if not isinstance(f, SquaredExponential)]
+    if gaussian:
+        precision = sum(factor.lengthscale**-2.0 for factor in gaussian)
+        others.append(SquaredExponential(precision**-0.5))
+    return tuple(others)
+
+
+def _mean(factors: Factors, measure: Measure, u: Float[Array, "m s"]) -> Float[Array, " m"]:
+    """∫ ∏ factors(u, v) U(dv)."""
+    if not factors:
+        return jnp.ones(u.shape[0])
+    if isinstance(measure, Mixture):
+        parts = [_mean(factors, component, u) for component in measure.components]
+        return measure.weights @ jnp.stack(parts)
+    if isinstance(measure, Empirical):
+        return reduce(mul, (f.gram(u, measure.data) for f in factors)) @ measure.weights
+    if not all(factor.separable(measure.dim) for factor in factors):
+        return _over_scales(factors, measure, lambda gaussian: _mean(gaussian, measure, u))
+    if isinstance(measure, Product):
+        pieces = zip(measure.parts, measure.slices, strict=True)
+        return prod(_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces)
+    return _coordinates(factors, measure).mean(u).prod(-1)
+
+
+def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""]:
+    """∬ ∏ factors(u, v) first(du) second(dv)."""
+    if not factors:
+        return jnp.ones(())
+    if isinstance(second, (Mixture, Empirical)):
+        first, second = second, first
+    if isinstance(first, Mixture):
+        parts = [_cross(factors, component, second) for component in first.components]
+        return first.weights @ jnp.stack(parts)
+    if isinstance(first, Empirical):
+        return first.weights @ _mean(factors, second, first.data)
+    if not all(factor.separable(first.dim) for factor in factors):
+        return _over_scales(factors, first, lambda gaussian: _cross(gaussian, first, second))
+    if isinstance(first, Family) and isinstance(second, Family):
+        return _coordinate_cross(factors, first, second).prod()
+    return prod(
+        _cross(_restrict(factors, slice(j, j + 1)), coordinate(first, j), coordinate(second, j))
+        for j in range(first.dim)
+    )
+
+
+def _restrict(factors: Factors, columns: slice) -> Factors:
+    return tuple(factor.restrict(columns) for factor in factors)
+
+
+def _coordinates(factors: Factors, family: Family) -> ClosedForm:
+    """The embedding along each coordinate of a family, norm2 None where it takes an integral."""
+    kernel = factors[0] if len(factors) == 1 else ProductKernel(factors)
+    kernel = kernel.kernel if isinstance(kernel, Separable) else kernel
+    if isinstance(family, DiscreteFamily):
+        return ClosedForm(lambda u: _sum_over_atoms(kernel, family, u), None)
+    form = find_closed_form(kernel, family)
+    if form is None:
+        return ClosedForm(lambda u: coordinate_mean(kernel, family, u), None)
+    return form
+
+
+def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
+    with jax.ensure_compile_time_eval():
+        atoms, probabilities = family.atoms(), family.atom_probabilities()
+    return jax.lax.map(lambda row: (probabilities * kernel.along(row - atoms)).sum(0), u)
+
+
+def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[Array, " s"]:
+    form = _coordinates(factors, second)
+    if first is second and form.norm2 is not None:
+        return form.norm2
+    if isinstance(first, Normal) and isinstance(second, Normal):  # their difference is normal
+        spread = Normal(second.mean, jnp.sqrt(first.sd**2 + second.sd**2))
+        return _coordinates(factors, spread).mean(first.mean[None])[0]
+    if isinstance(first, DiscreteFamily):
+        with jax.ensure_compile_time_eval():
+            atoms, probabilities = first.atoms(), first.atom_probabilities()
+        return (probabilities * form.mean(atoms)).sum(0)
+    if isinstance(second, DiscreteFamily):
+        return _coordinate_cross(factors, second, first)
+    kernel = factors[0] if len(factors) == 1 else ProductKernel(factors)
+    return integrate(kernel, first, form.mean, _features(second))
+
+
+def _features(family: Family) -> Float[Array, "3 s"]:
+    """Where the embedding of a family may bend on the kernel's scale: its ends and its middle."""
+    with jax.ensure_compile_time_eval():
+        middle = np.atleast_1d(jax.lax.stop_gradient(family).frozen().median())
+        ends = [np.asarray(end) for end in jax.lax.stop_gradient(family.support)]
+    return jnp.stack([middle, *(np.where(np.isfinite(end), end, middle) for end in ends)])
+
+
+def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
+    """Σ_q weight_q embedding(separable factors · SE_q), with isotropic factors as mixtures."""
+    separable = tuple(f for f in factors if f.separable(measure.dim))
+    mixtures = [_scale_mixture(f) for f in factors if not f.separable(measure.dim)]
+    weights = reduce(np.multiply.outer, (w for w, _ in mixtures)).ravel()
+    grids = jnp.meshgrid(*(jnp.arange(len(w)) for w, _ in mixtures), indexing="ij")
+    precisions = sum(p[g.ravel()] for (_, p), g in zip(mixtures, grids, strict=True))
+
+    def term(node: tuple[Array, Array]) -> Array:
+        weight, precision = node
+        gaussian = ((1.0, (SquaredExponential(precision**-0.5),)),)
+        return weight * embedding(_merge((*((1.0, (f,)) for f in separable), *gaussian)))
+
+    nodes = (jnp.asarray(weights), precisions)
+    if _on_host(measure):
+        return sum(term(node) for node in zip(*nodes, strict=True))
+    return jax.lax.map(term, nodes).sum(0)
+
+
+def _scale_mixture(kernel: CoordinateKernel) -> tuple[np.ndarray, Array]:
+    """weights (q,) and squared inverse lengthscales (q, #s) of a mixture of squared exponentials.
+
+    With g gamma distributed, a Matérn kernel mixes over the scale and a rational quadratic over the
+    precision; both are summed by the trapezoid rule in log g.
+    """
+    match kernel:
+        case Matern():
+            shape, slope = kernel.nu, -1.0
+            factor: Any = kernel.nu
+        case RationalQuadratic():
+            shape, slope = kernel.alpha, 1.0
+            factor = 1 / kernel.alpha
+        case InverseMultiquadric():
+            shape, slope, factor = 0.5, 1.0, 2.0
+        case _:
+            raise ValueError(
+                f"{type(kernel).__name__} has no embedding in several dimensions; "
+                "use Separable(...) of a one-dimensional kernel"
+            )
+    step = 0.25 * min(1.0, (8 / shape) ** 0.5)
+    low, high = -40 / shape, log(60 + 4 * shape)
+    x = np.arange(low, high, step)
+    weights = step * np.exp(shape * x - np.exp(x)) / gamma(shape)
+    scales = jnp.asarray(np.exp(slope * x))[:, None]
+    return weights, factor * scales * jnp.atleast_1d(kernel.lengthscale) ** -2.0
+
+
+def _on_host(measure: Measure) -> bool:
+    parts = getattr(measure, "parts", None) or getattr(measure, "components", None) or ()
+    return isinstance(measure, FrozenContinuous) or any(_on_host(part) for part in parts)

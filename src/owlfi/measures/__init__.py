@@ -1,0 +1,44 @@
+"""Base measures: the distributions of a simulator's noise."""
+
+from owlfi.measures.base import Family, LineFamily, Measure, as_points
+from owlfi.measures.compound import Mixture, Product, coordinate
+from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
+from owlfi.measures.families import (
+    Beta,
+    Exponential,
+    Gamma,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    StudentT,
+    TruncatedNormal,
+    Uniform,
+)
+from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
+
+__all__ = [
+    "Beta",
+    "DiscreteFamily",
+    "Empirical",
+    "Exponential",
+    "Family",
+    "FrozenContinuous",
+    "FrozenDiscrete",
+    "Gamma",
+    "HalfNormal",
+    "Laplace",
+    "LineFamily",
+    "LogNormal",
+    "Measure",
+    "Mixture",
+    "Normal",
+    "Poisson",
+    "Product",
+    "StudentT",
+    "TruncatedNormal",
+    "Uniform",
+    "as_measure",
+    "as_points",
+    "coordinate",
+]

@@ -1,0 +1,146 @@
+"""What a base measure is: the distribution of a simulator's noise u."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_array, as_count, as_rows, is_traced
+
+
+class Measure(eqx.Module):
+    """A probability measure on R^dim."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """The number of coordinates s."""
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
+        """The lower and the upper end of each coordinate, perhaps infinite."""
+
+    @abc.abstractmethod
+    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        """Points of the measure from points of (0, 1)^s, so that every point set serves it."""
+
+    @abc.abstractmethod
+    def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
+        """The log density (for discrete measures the log probability), -inf outside the support."""
+
+    def sample(self, key: Key[Array, ""], m: int) -> Float[Array, "m s"]:
+        """m independent draws."""
+        shape = (as_count("m", m), self.dim)
+        return self.from_uniform(jax.random.uniform(key, shape, minval=2.0**-60))
+
+
+class Family(Measure):
+    """Independent coordinates of one family, each parameter one number a coordinate."""
+
+    @abc.abstractmethod
+    def frozen(self) -> Any:
+        """The scipy.stats distribution with one entry a coordinate, for work on the host."""
+
+    @abc.abstractmethod
+    def coordinate_log_density(
+        self,
+        u: Float[Array, "... s"],
+        from_low: Float[Array, "... s"],
+        to_high: Float[Array, "... s"],
+    ) -> Float[Array, "... s"]:
+        """The log density of each coordinate inside the support.
+
+        The distances to the ends of the support come apart: near a singular end they are exact
+        where a difference with u would be all rounding.
+        """
+
+    @abc.abstractmethod
+    def restrict(self, coordinates: slice) -> "Family":
+        """The measure of some of the coordinates."""
+
+    def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far the lower and the upper quantile of a level lie from their end of the support.
+
+        From the median where that end is infinite. `level` is (l, 1), the result (l, s) each.
+        """
+        low, high = (np.asarray(end) for end in self.support)
+        frozen = self.frozen()
+        middle, lower, upper = frozen.median(), frozen.ppf(level), frozen.isf(level)
+        return (
+            np.where(np.isfinite(low), lower - low, middle - lower),
+            np.where(np.isfinite(high), high - upper, upper - middle),
+        )
+
+    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        if is_traced(v, self):
+            raise ValueError(
+                f"{type(self).__name__}.from_uniform runs on the host and cannot be used inside "
+                "jit, vmap or grad; draw the points outside and pass them in"
+            )
+        return jnp.asarray(self.frozen().ppf(np.asarray(v)))
+
+    def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
+        u = as_array("u", u)
+        low, high = self.support
+        inside = (u >= low) & (u <= high)
+        safe = jnp.where(inside, u, self.interior())
+        values = self.coordinate_log_density(safe, safe - low, high - safe)
+        return jnp.where(inside, values, -jnp.inf).sum(-1)
+
+    def interior(self) -> Float[Array, " s"]:
+        """A point inside the support, to evaluate formulas where the answer is not used."""
+        low, high = self.support
+        return jnp.where(
+            jnp.isfinite(low),
+            jnp.where(jnp.isfinite(high), 0.5 * (low + high), low + 1),
+            jnp.where(jnp.isfinite(high), high - 1, 0.0),
+        )
+
+
+class LineFamily(Family):
+    """A continuous family, one field a parameter, all of shape (dim,)."""
+
+    @property
+    def dim(self) -> int:
+        return jax.tree.leaves(self)[0].shape[0]
+
+    def restrict(self, coordinates: slice) -> "LineFamily":
+        return jax.tree.map(lambda parameter: parameter[coordinates], self)
+
+
+def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
+    """Parameters as arrays of one shape (dim,); dim is read from them where it is not given."""
+    arrays = {}
+    for name, value in parameters.items():
+        array = arrays[name] = as_array(name, value)
+        if array.ndim > 1:
+            raise ValueError(
+                f"{name} must be a number or one a coordinate, got shape {array.shape}"
+            )
+    sizes = {array.shape[0] for array in arrays.values() if array.ndim}
+    size = as_count("dim", dim) if dim is not None else max(sizes, default=1)
+    for name, array in arrays.items():
+        if array.ndim and array.shape[0] not in (1, size):
+            raise ValueError(f"{name} has {array.shape[0]} entries where dim is {size}")
+    return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
+
+
+def as_points(name: str, points: Any, measure: Measure, *, batched: bool = False) -> Array:
+    """Points as (m, s) rows inside the support of the measure."""
+    rows = as_rows(name, points, measure.dim, batched=batched)
+    if not is_traced(rows, measure):
+        low, high = (np.asarray(end) for end in measure.support)
+        outside = np.argwhere(~((np.asarray(rows) >= low) & (np.asarray(rows) <= high)))
+        if len(outside):
+            *row, j = (int(i) for i in outside[0])
+            raise ValueError(
+                f"{name} has a value outside the support of the measure: "
+                f"{float(rows[tuple(row)][j])} at row {row[-1]}, coordinate {j}, "
+                f"where the support is [{low[j]}, {high[j]}]"
+            )
+    return rows

@@ -1,0 +1,152 @@
+"""The median heuristic: exact, whatever the sample size, in bounded memory."""
+
+from concurrent.futures import ThreadPoolExecutor
+from math import ceil, sqrt
+from os import cpu_count
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.checks import as_rows, is_traced
+from owlfi.kernels import squared_distances
+
+_KEPT = 2_000_000  # at most this many squared distances are held at a time
+_SAMPLE = 2**18
+_ROWS = 64
+
+
+def median_heuristic(data: Any) -> Float[Array, ""]:
+    """The lengthscale sqrt(median ‖a - b‖² / 2) over all n² pairs of rows, the diagonal included.
+
+    data: (n, d), or (n,) for n numbers; at least two different rows.
+
+    The value is the one a full sort of all n² squared distances would give; only a small bracket
+    around the median is ever held. Under jit, vmap or grad a bisection over the bits of the
+    answer takes its place (same value, about ten times slower).
+
+    Raises ValueError where the median is 0: more than half of all pairs coincide, and only you
+    can say which distances matter.
+
+    >>> float(median_heuristic([0.0, 1.0, 3.0]))
+    0.7071067811865476
+    """
+    x = as_rows("data", data)
+    n = x.shape[0]
+    ranks = [(rank - n) // 2 for rank in ((n * n - 1) // 2, n * n // 2)]  # each pair counts twice
+    if is_traced(x):
+        low, high = (_traced_order_statistic(x, r) if r >= 0 else jnp.zeros(()) for r in ranks)
+    else:
+        found = _order_statistics(np.asarray(x), [r for r in ranks if r >= 0])
+        low, high = jnp.asarray([0.0] * (2 - len(found)) + found)
+        if high == 0:
+            raise ValueError(
+                f"data has a median distance of 0: at least half of the {n}² pairs of rows "
+                "coincide; give the kernel a lengthscale yourself, or leave out repeated rows"
+            )
+    return jnp.sqrt((low + high) / 4)
+
+
+class _Bracket(NamedTuple):
+    """Where squared distances lie relative to an interval."""
+
+    below: int
+    low: int  # equal to the lower end
+    inside: int
+    high: int  # equal to the upper end
+    kept: np.ndarray  # those inside, thinned to fit in memory
+
+
+def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
+    """The squared distances of the given neighbouring ranks among all pairs i < j."""
+    if not ranks:
+        return []
+    sample, offset, size = _random_pairs(x), 0, len(x) * (len(x) - 1) // 2
+    width = 5 / sqrt(len(sample))
+    while True:
+        middle = (ranks[0] + 0.5 - offset) / size
+        low, high = (
+            np.quantile(sample, min(max(q, 0), 1)) if 0 < q < 1 else edge
+            for q, edge in ((middle - width, -1.0), (middle + width, np.inf))
+        )
+        stride = ceil(1.5 * min(1, 2 * width) * size / _KEPT)
+        found = _scan(x, low, high, stride)
+        end = found.below + found.low + found.inside + found.high
+        if not (found.below <= ranks[0] and ranks[-1] < end):
+            width *= 4
+        elif found.inside == len(found.kept):
+            return [_pick(found, low, high, rank) for rank in ranks]
+        else:
+            sample, size = found.kept, found.inside
+            offset, width = found.below + found.low, 5 / sqrt(len(sample))
+
+
+def _random_pairs(x: np.ndarray) -> np.ndarray:
+    """A sample of squared distances that steers the search; the result does not depend on it."""
+    rng = np.random.default_rng(0)
+    i = rng.integers(0, len(x), _SAMPLE)
+    j = (i + rng.integers(1, len(x), _SAMPLE)) % len(x)
+    return sum(np.square(column[i] - column[j]) for column in x.T)
+
+
+def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
+    def rows(start: int) -> _Bracket:
+        block = _upper_block(x, start)
+        from_low = block >= low
+        below = block.size - int(np.count_nonzero(from_low))
+        closed = block[np.logical_and(from_low, block <= high, out=from_low)]
+        kept = closed[(closed > low) & (closed < high)]
+        low_end, high_end = (int(np.count_nonzero(closed == end)) for end in (low, high))
+        return _Bracket(below, low_end, len(kept), high_end, kept[::stride])
+
+    with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
+        parts = list(threads.map(rows, range(0, len(x) - 1, _ROWS)))
+    kept = np.concatenate([part.kept for part in parts])
+    below, low_end, inside, high_end = (sum(part[i] for part in parts) for i in range(4))
+    return _Bracket(below, low_end, inside, high_end, kept)
+
+
+def _upper_block(x: np.ndarray, start: int) -> np.ndarray:
+    """Squared distances of a few rows to all later ones; pairs i ≥ j are set to infinity."""
+    rows = x[start : start + _ROWS]
+    total = np.subtract.outer(rows[:, 0], x[start:, 0])
+    np.square(total, out=total)
+    for j in range(1, x.shape[1]):
+        difference = np.subtract.outer(rows[:, j], x[start:, j])
+        total += np.square(difference, out=difference)
+    total[np.tril_indices(len(rows), m=total.shape[1])] = np.inf
+    return total
+
+
+def _pick(found: _Bracket, low: float, high: float, rank: int) -> float:
+    position = rank - found.below - found.low
+    if position < 0:
+        return float(low)
+    if position >= found.inside:
+        return float(high)
+    return float(np.partition(found.kept, position)[position])
+
+
+def _traced_order_statistic(x: Float[Array, "n d"], rank: int) -> Float[Array, ""]:
+    """The same by bisection: non-negative doubles are ordered as their bits are."""
+    n = x.shape[0]
+    later = jnp.arange(n)
+
+    def pairs_of_row(i: Array) -> Array:
+        return jnp.where(later > i, squared_distances(x[i][None], x)[0], jnp.inf)
+
+    def count_below(bound: Array) -> Array:
+        return jax.lax.map(lambda i: jnp.sum(pairs_of_row(i) < bound), later).sum()
+
+    def add_bit(step: Array, bits: Array) -> Array:
+        candidate = bits | (jnp.int64(1) << (62 - step))
+        bound = jax.lax.bitcast_convert_type(candidate, jnp.float64)
+        return jnp.where(count_below(bound) <= rank, candidate, bits)
+
+    bits = jax.lax.fori_loop(0, 63, add_bit, jnp.int64(0))
+    value = jax.lax.stop_gradient(jax.lax.bitcast_convert_type(bits, jnp.float64))
+    gaps = jax.lax.map(lambda i: jnp.abs(pairs_of_row(i) - value), later)
+    i, j = jnp.divmod(jnp.argmin(gaps), n)
+    return jnp.sum((x[i] - x[j]) ** 2)  # through the pair itself, so that it has a gradient

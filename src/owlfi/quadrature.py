@@ -1,0 +1,183 @@
+"""Weights for simulated points: Bayesian quadrature in the space of the noise u.
+
+The optimal weights w = C⁻¹ z (eq. 6 of the paper) minimise the worst-case error
+I - 2 wᵀz + wᵀCw over the unit ball of the base kernel's space.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi.checks import as_array, as_weights, is_traced
+from owlfi.embeddings import embed
+from owlfi.kernels import Kernel
+from owlfi.measures import Measure, as_measure, as_points
+from owlfi.structure import Solution, solve_grid, solve_lattice
+
+_LARGEST_DENSE = 30_000
+_LARGEST_NUGGET = 1e-2
+
+
+class Quadrature(eqx.Module):
+    """Points u with weights w: Σ w_i f(u_i) ≈ ∫ f dU. Leading axes are separate designs."""
+
+    points: Float[Array, "... m s"]
+    weights: Float[Array, "... m"]
+    squared_worst_case_error: Float[Array, "..."]
+    """I - 2 wᵀz + wᵀCw; rounding leaves about 1e-16 I, of either sign."""
+    condition: Float[Array, "..."]
+    """An estimate of the condition number of C with its nugget."""
+    nugget: Float[Array, "..."]
+    """What was added to the diagonal of C to compute the weights."""
+
+    @property
+    def m(self) -> int:
+        """The number of points of a design."""
+        return self.points.shape[-2]
+
+    @property
+    def sum_of_weights(self) -> Float[Array, "..."]:
+        """Near 1 where constants are integrated well."""
+        return self.weights.sum(-1)
+
+    @property
+    def sum_of_absolute_weights(self) -> Float[Array, "..."]:
+        """How much errors of single simulations are amplified; far above 1 is a warning."""
+        return jnp.abs(self.weights).sum(-1)
+
+
+def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1e-8) -> Quadrature:
+    """The quadrature with weights (C + nugget·1)⁻¹ z at the given points.
+
+    kernel: the base kernel c, on the space of u.
+    measure: the distribution of u.
+    points: (m, s), (m,) where s = 1, or (..., m, s) for many designs in one call.
+    nugget: added to the diagonal of C; multiplied by ten until the factorisation succeeds, and
+        reported.
+
+    Costs m³/3 by a Cholesky factorisation; m log m for an untented lattice with the Korobov kernel
+    whose period is the measure's width; s·m^(3/s) for a tensor grid with a separable kernel.
+
+    Raises ValueError for points outside the measure's support, a negative nugget, and more than
+    30,000 points without such structure.
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> optimal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.5, 0.8]).weights.round(3)
+    Array([0.388, 0.225, 0.388], dtype=float64)
+    """
+    measure = as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    jitter = as_array("nugget", nugget)
+    if not is_traced(jitter) and not (jitter.ndim == 0 and jitter >= 0):
+        raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
+    embedding = embed(kernel, measure)
+    if u.ndim == 2 and not is_traced(u, measure, kernel):
+        for solve_structured in (solve_lattice, solve_grid):
+            solution = solve_structured(kernel, measure, u, jitter, _one_design)
+            if solution is not None:
+                return _quadrature(u, solution)
+    if u.shape[-2] > _LARGEST_DENSE:
+        raise ValueError(
+            f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
+            "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
+        )
+    designs = u.reshape(-1, *u.shape[-2:])
+    z = embedding.mean(u.reshape(-1, u.shape[-1])).reshape(designs.shape[:2])
+    solutions = _solve_dense(kernel, designs, z, embedding.norm2, jitter)
+    return _quadrature(u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions))
+
+
+def squared_worst_case_error(
+    kernel: Kernel, measure: Any, points: Any, weights: Any = None
+) -> Float[Array, ""]:
+    """I - 2 wᵀz + wᵀCw of any weights (m,) at points (m, s); equal weights where left out.
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> float(squared_worst_case_error(SquaredExponential(1.0), Uniform(), [0.5]).round(6))
+    0.001525
+    """
+    measure = as_measure(measure)
+    u = as_points("points", points, measure)
+    w = _equal(u) if weights is None else as_weights("weights", weights, u)
+    embedding = embed(kernel, measure)
+    return embedding.norm2 - 2 * w @ embedding.mean(u) + w @ kernel.gram(u, u) @ w
+
+
+def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
+    """The quadrature with weights 1/m at points (m, s), and its worst-case error.
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> equal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.8]).weights
+    Array([0.5, 0.5], dtype=float64)
+    """
+    u = as_points("points", points, as_measure(measure))
+    error = squared_worst_case_error(kernel, measure, u)
+    return Quadrature(u, _equal(u), error, jnp.ones(()), jnp.zeros(()))
+
+
+def _equal(u: Array) -> Array:
+    return jnp.full(u.shape[0], 1 / u.shape[0])
+
+
+def _quadrature(u: Array, solution: Solution) -> Quadrature:
+    error = solution.norm2 - 2 * solution.cross + solution.own
+    return Quadrature(u, solution.weights, error, solution.condition, solution.nugget)
+
+
+def _one_design(kernel: Kernel, measure: Measure, u: Array, nugget: Array) -> Solution:
+    embedding = embed(kernel, measure)
+    solutions = _solve_dense(kernel, u[None], embedding.mean(u)[None], embedding.norm2, nugget)
+    return jax.tree.map(lambda a: a[0], solutions)
+
+
+@eqx.filter_jit
+def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+    """Weights for designs (b, m, s) with embeddings z (b, m)."""
+    return jax.vmap(lambda u, zu: _solve_one(kernel.gram(u, u), zu, norm2, nugget))(designs, z)
+
+
+def _solve_one(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+    factor, nugget = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
+
+    def solve(_: Any, b: Array) -> Array:
+        return jax.scipy.linalg.cho_solve((factor, True), b)
+
+    def regularised(v: Array) -> Array:
+        return gram @ v + nugget * v
+
+    # The derivative comes from the linear system, not through the search for a nugget.
+    w = jax.lax.custom_linear_solve(regularised, z, solve, symmetric=True)
+    largest = jnp.abs(gram).sum(0).max() + nugget
+    condition = jax.lax.stop_gradient(largest) * _inverse_norm(lambda b: solve(None, b), z.shape[0])
+    return Solution(w, z @ w, w @ (gram @ w), norm2, condition, nugget)
+
+
+def _factorise(gram: Array, nugget: Array) -> tuple[Array, Array]:
+    """The Cholesky factor of C + nugget·1, with the first nugget that makes it exist."""
+    m = gram.shape[0]
+    scale = jnp.trace(gram) / m
+
+    def factor(jitter: Array) -> Array:
+        return jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
+
+    def failed(state: tuple[Array, Array]) -> Array:
+        return ~jnp.isfinite(state[0][-1, -1]) & (state[1] < _LARGEST_NUGGET * scale)
+
+    def grow(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        jitter = jnp.maximum(10 * state[1], 1e-16 * scale)
+        return factor(jitter), jitter
+
+    return jax.lax.while_loop(failed, grow, (factor(nugget), nugget * jnp.ones(())))
+
+
+def _inverse_norm(solve: Callable[[Array], Array], m: int) -> Array:
+    """The norm of an inverse by two steps of inverse iteration from a vector of random signs."""
+    y = solve(jax.random.rademacher(jax.random.key(0), (m,), float))
+    return jnp.linalg.norm(solve(y / jnp.linalg.norm(y)))

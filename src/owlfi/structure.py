@@ -1,0 +1,92 @@
+"""Fast weights where points and kernel fit together: lattices by FFT, grids by Kronecker."""
+
+from collections.abc import Callable
+from functools import reduce
+from math import prod
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.embeddings import embed
+from owlfi.kernels import CoordinateKernel, Kernel, Korobov, ScaledKernel
+from owlfi.measures import Family, Measure, Product, Uniform, coordinate
+
+
+class Solution(NamedTuple):
+    """Weights and the parts of their worst-case error."""
+
+    weights: Float[Array, "... m"]
+    cross: Float[Array, "..."]  # wᵀz
+    own: Float[Array, "..."]  # wᵀCw
+    norm2: Float[Array, "..."]
+    condition: Float[Array, "..."]
+    nugget: Float[Array, "..."]
+
+
+Solver = Callable[[Kernel, Measure, Array, Array], Solution]
+
+
+def solve_lattice(
+    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array, _: Solver
+) -> Solution | None:
+    """Weights on a rank-1 lattice: its Gram matrix is circulant, so the FFT diagonalises it."""
+    periodic = kernel.kernel if isinstance(kernel, ScaledKernel) else kernel
+    if not (isinstance(periodic, Korobov) and isinstance(measure, Uniform)):
+        return None
+    if not _is_lattice(np.asarray(u / periodic.period)):
+        return None
+    embedding = embed(kernel, measure)
+    z = embedding.mean(u)
+    spectrum = jnp.fft.rfft(kernel.gram(u, u[:1])[:, 0])
+    eigenvalues = spectrum.real + nugget
+    w = jnp.fft.irfft(jnp.fft.rfft(z) / eigenvalues, u.shape[0])
+    own = w @ jnp.fft.irfft(jnp.fft.rfft(w) * spectrum, u.shape[0])
+    condition = eigenvalues.max() / eigenvalues.min()
+    return Solution(w, w @ z, own, embedding.norm2, condition, nugget)
+
+
+def _is_lattice(phases: np.ndarray) -> bool:
+    """Whether row i is row 0 plus i steps of a fixed multiple of 1/m, modulo 1."""
+    m = len(phases)
+    steps = (phases - phases[0]) * m
+    whole = np.round(steps)
+    if np.abs(steps - whole).max() > 1e-6:
+        return False
+    return bool(((whole - np.arange(m)[:, None] * whole[1 % m]) % m == 0).all())
+
+
+def solve_grid(
+    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array, solve: Solver
+) -> Solution | None:
+    """Weights on a tensor grid: Gram matrix, embedding and weights are Kronecker products."""
+    separable = isinstance(kernel, CoordinateKernel) and kernel.separable(measure.dim)
+    independent = all(isinstance(part, Family) for part in getattr(measure, "parts", [measure]))
+    if not (separable and independent and isinstance(measure, (Family, Product))):
+        return None
+    axes = _grid_axes(np.asarray(u))
+    if axes is None:
+        return None
+    parts = [
+        solve(kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None], nugget)
+        for j, axis in enumerate(axes)
+    ]
+    weights = reduce(lambda a, b: jnp.outer(a, b).ravel(), (part.weights for part in parts))
+    cross, own, norm2, condition = (
+        prod(getattr(part, name) for part in parts)
+        for name in ("cross", "own", "norm2", "condition")
+    )
+    return Solution(
+        weights, cross, own, norm2, condition, jnp.stack([p.nugget for p in parts]).max()
+    )
+
+
+def _grid_axes(u: np.ndarray) -> list[Array] | None:
+    """The axes of a full grid whose last coordinate runs fastest, or None."""
+    firsts = [np.sort(np.unique(column, return_index=True)[1]) for column in u.T]
+    axes = [column[index] for column, index in zip(u.T, firsts, strict=True)]
+    if u.shape[1] == 1 or prod(len(axis) for axis in axes) != len(u):
+        return None
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(u.shape)
+    return [jnp.asarray(axis) for axis in axes] if np.array_equal(grid, u) else None
