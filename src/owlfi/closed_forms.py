@@ -5,8 +5,10 @@ z(u) = ∫ c(u, v) U(dv) as a function and the norm I = ∬ c dU dU, each for al
 None for the norm has it integrated numerically, None for both says "not for these parameters".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from math import factorial, pi, sqrt
+from operator import add
 from typing import NamedTuple
 
 import equinox as eqx
@@ -74,7 +76,13 @@ def find_closed_form(kernel: CoordinateKernel, measure: Family) -> ClosedForm | 
 
 @eqx.filter_jit
 def _compiled_mean(formula: Formula, kernel: CoordinateKernel, measure: Family, u: Array) -> Array:
-    return formula(kernel, measure).mean(u)
+    form = formula(kernel, measure)
+    assert form is not None
+    return form.mean(u)
+
+
+def _total(terms: Iterable[Array]) -> Array:
+    return reduce(add, terms)
 
 
 @closed_form(SquaredExponential, Uniform)
@@ -167,12 +175,12 @@ def _(kernel: Matern, measure: Uniform) -> ClosedForm | None:
 
     def mean(u: Array) -> Array:
         left, right = a * (u - measure.low), a * (measure.high - u)
-        return sum(
+        return _total(
             c / t * (lower_gamma(j + 1, left) + lower_gamma(j + 1, right))
             for j, c in enumerate(coefficients)
         )
 
-    norm2 = sum(
+    norm2 = _total(
         2 * c / t**2 * (t * lower_gamma(j + 1, t) - lower_gamma(j + 2, t))
         for j, c in enumerate(coefficients)
     )
@@ -187,7 +195,7 @@ def _(kernel: Matern, measure: Normal) -> ClosedForm | None:
 
     def mean_at(d: Array, tilt: Array) -> Array:
         left, right = (gaussian_moments(len(coefficients), tilt, side) for side in (d, -d))
-        return sum(c * tilt**j * (left[j] + right[j]) for j, c in enumerate(coefficients))
+        return _total(c * tilt**j * (left[j] + right[j]) for j, c in enumerate(coefficients))
 
     def mean(u: Array) -> Array:
         return mean_at((u - measure.mean) / measure.sd, a * measure.sd)
@@ -204,11 +212,11 @@ def _(kernel: Matern, measure: Exponential) -> ClosedForm | None:
     rate = measure.rate
 
     def mean(u: Array) -> Array:
-        return sum(
+        return _total(
             c * rate * a**j * _exponential_term(j, a, rate, u) for j, c in enumerate(coefficients)
         )
 
-    norm2 = sum(
+    norm2 = _total(
         c * rate * a**j * factorial(j) / (a + rate) ** (j + 1) for j, c in enumerate(coefficients)
     )
     return ClosedForm(mean, norm2)
@@ -237,12 +245,12 @@ def _(kernel: Matern, measure: Laplace) -> ClosedForm | None:
 
     def mean(u: Array) -> Array:
         d = jnp.abs(u - measure.loc)
-        return sum(
+        return _total(
             0.5 * c * rate * a**j * (_exponential_term(j, a, rate, d) + other_side(j, d))
             for j, c in enumerate(coefficients)
         )
 
-    norm2 = sum(
+    norm2 = _total(
         0.5 * c * rate * a**j
         * (factorial(j) / both ** (j + 1) + factorial(j + 1) * rate / both ** (j + 2))
         for j, c in enumerate(coefficients)

@@ -9,7 +9,7 @@ mixture of squared exponentials.
 from functools import reduce
 from itertools import product
 from math import gamma, log, prod
-from operator import mul
+from operator import add, mul
 from typing import Any
 
 import equinox as eqx
@@ -149,8 +149,10 @@ def _mean(factors: Factors, measure: Measure, u: Float[Array, "m s"]) -> Float[A
         return _over_scales(factors, measure, lambda gaussian: _mean(gaussian, measure, u))
     if isinstance(measure, Product):
         pieces = zip(measure.parts, measure.slices, strict=True)
-        return prod(_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces)
-    return _coordinates(factors, measure).mean(u).prod(-1)
+        return reduce(mul, (_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces))
+    if isinstance(measure, Family):
+        return _coordinates(factors, measure).mean(u).prod(-1)
+    raise ValueError(f"owlfi has no embedding of {type(measure).__name__}")
 
 
 def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""]:
@@ -168,9 +170,13 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
         return _over_scales(factors, first, lambda gaussian: _cross(gaussian, first, second))
     if isinstance(first, Family) and isinstance(second, Family):
         return _coordinate_cross(factors, first, second).prod()
-    return prod(
-        _cross(_restrict(factors, slice(j, j + 1)), coordinate(first, j), coordinate(second, j))
-        for j in range(first.dim)
+    columns = (slice(j, j + 1) for j in range(first.dim))
+    return reduce(
+        mul,
+        (
+            _cross(_restrict(factors, s), coordinate(first, s.start), coordinate(second, s.start))
+            for s in columns
+        ),
     )
 
 
@@ -227,7 +233,7 @@ def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
     mixtures = [_scale_mixture(f) for f in factors if not f.separable(measure.dim)]
     weights = reduce(np.multiply.outer, (w for w, _ in mixtures)).ravel()
     grids = jnp.meshgrid(*(jnp.arange(len(w)) for w, _ in mixtures), indexing="ij")
-    precisions = sum(p[g.ravel()] for (_, p), g in zip(mixtures, grids, strict=True))
+    precisions = reduce(add, (p[g.ravel()] for (_, p), g in zip(mixtures, grids, strict=True)))
 
     def term(node: tuple[Array, Array]) -> Array:
         weight, precision = node
@@ -236,7 +242,7 @@ def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
 
     nodes = (jnp.asarray(weights), precisions)
     if _on_host(measure):
-        return sum(term(node) for node in zip(*nodes, strict=True))
+        return reduce(add, (term(node) for node in zip(*nodes, strict=True)))
     return jax.lax.map(term, nodes).sum(0)
 
 

@@ -28,11 +28,11 @@ _ROWS_AT_ONCE = 32
 class _Piece(NamedTuple):
     """One side of the median; x = origin + sign · distance, distance between start and end."""
 
-    origin: np.ndarray  # (s,)
-    sign: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    landmarks: np.ndarray  # (l, s) distances at which panels end
+    origin: Float[Array, " s"]
+    sign: Float[Array, " s"]
+    start: Float[Array, " s"]
+    end: Float[Array, " s"]
+    landmarks: Float[Array, "l s"]  # distances at which panels end
 
 
 class _Nodes(NamedTuple):
@@ -95,21 +95,24 @@ def _piece_nodes(
     Each is exact where it is small; with one alone, digits are lost far from the other.
     """
     rows = foci.shape[1:]
-    of_foci = piece.sign * (foci - piece.origin)  # distances from the origin
-    around = (of_foci + offsets[:, None, None]).reshape(-1, *rows)
-    fixed = [piece.landmarks, _GRADING[:, None] * scale, jnp.stack([piece.start, piece.end])]
-    fixed = [jnp.broadcast_to(part[:, None], (part.shape[0], *rows)) for part in fixed]
-    distances = jnp.concatenate([around, *fixed]).clip(piece.start, piece.end)
-    near_first = jnp.broadcast_to(offsets[:, None, None], (offsets.shape[0], 1, *rows))
-    other = around.reshape(offsets.shape[0], -1, *rows)[:, 1:] - of_foci[0]
-    from_focus = jnp.concatenate(
+    first, *others = piece.sign * (foci - piece.origin)  # distances from the origin
+    near = jnp.broadcast_to(offsets[:, None], (len(offsets), *rows))
+    ends = jnp.stack([piece.start, piece.end])
+    cuts = jnp.concatenate(
         [
-            jnp.concatenate([near_first, other], axis=1).reshape(-1, *rows),
-            jnp.concatenate(fixed) - of_foci[0],
+            *(focus + near for focus in others),
+            *(
+                jnp.broadcast_to(part[:, None], (len(part), *rows))
+                for part in (piece.landmarks, _GRADING[:, None] * scale, ends)
+            ),
         ]
-    ).clip(piece.start - of_foci[0], piece.end - of_foci[0])
+    )
+    distances = jnp.concatenate([first + near, cuts])
+    from_focus = jnp.concatenate([near, cuts - first])
+    distances = distances.clip(piece.start, piece.end)
+    from_focus = from_focus.clip(piece.start - first, piece.end - first)
     distances, from_focus = jax.lax.sort((distances, from_focus), dimension=0, num_keys=2)
-    distance, offset, weights = _panel_rule(distances, from_focus, piece.end, of_foci[0])
+    distance, offset, weights = _panel_rule(distances, from_focus, piece.end, first)
     x = piece.origin + piece.sign * distance
     low, high = measure.support
     from_low = jnp.where(piece.origin == low, distance, x - low)
@@ -158,10 +161,9 @@ def _pieces(measure: Family) -> list[_Piece]:
     left_origin, left_sign = np.where(finite_low, low, center), np.where(finite_low, 1.0, -1.0)
     right_origin = np.where(finite_high, high, np.where(on_half_line, low, center))
     right_sign = np.where(finite_high, -1.0, 1.0)
-    return [
-        _Piece(left_origin, left_sign, np.zeros_like(low), left_end, left),
-        _Piece(right_origin, right_sign, start, right_end, right),
-    ]
+    lower = (left_origin, left_sign, np.zeros_like(low), left_end, left)
+    upper = (right_origin, right_sign, start, right_end, right)
+    return [_Piece(*map(jnp.asarray, side)) for side in (lower, upper)]
 
 
 def _by_rows(

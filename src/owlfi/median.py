@@ -104,7 +104,7 @@ def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
         parts = list(threads.map(rows, range(0, len(x) - 1, _ROWS)))
     kept = np.concatenate([part.kept for part in parts])
-    below, low_end, inside, high_end = (sum(part[i] for part in parts) for i in range(4))
+    below, low_end, inside, high_end = np.array([part[:4] for part in parts]).sum(0).tolist()
     return _Bracket(below, low_end, inside, high_end, kept)
 
 

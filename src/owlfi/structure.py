@@ -61,25 +61,25 @@ def solve_grid(
     kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array, solve: Solver
 ) -> Solution | None:
     """Weights on a tensor grid: Gram matrix, embedding and weights are Kronecker products."""
-    separable = isinstance(kernel, CoordinateKernel) and kernel.separable(measure.dim)
-    independent = all(isinstance(part, Family) for part in getattr(measure, "parts", [measure]))
-    if not (separable and independent and isinstance(measure, (Family, Product))):
+    if not (isinstance(kernel, CoordinateKernel) and kernel.separable(measure.dim)):
+        return None
+    parts = measure.parts if isinstance(measure, Product) else (measure,)
+    if not all(isinstance(part, Family) for part in parts):
         return None
     axes = _grid_axes(np.asarray(u))
     if axes is None:
         return None
-    parts = [
+    solutions = [
         solve(kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None], nugget)
         for j, axis in enumerate(axes)
     ]
-    weights = reduce(lambda a, b: jnp.outer(a, b).ravel(), (part.weights for part in parts))
+    weights = reduce(lambda a, b: jnp.outer(a, b).ravel(), (part.weights for part in solutions))
     cross, own, norm2, condition = (
-        prod(getattr(part, name) for part in parts)
+        prod(getattr(part, name) for part in solutions)
         for name in ("cross", "own", "norm2", "condition")
     )
-    return Solution(
-        weights, cross, own, norm2, condition, jnp.stack([p.nugget for p in parts]).max()
-    )
+    nugget = jnp.stack([part.nugget for part in solutions]).max()
+    return Solution(weights, cross, own, norm2, condition, nugget)
 
 
 def _grid_axes(u: np.ndarray) -> list[Array] | None:

@@ -103,12 +103,14 @@ class Mixture(Measure):
                 "Mixture.from_uniform runs on the host and cannot be used inside jit, vmap or "
                 "grad; draw the points outside and pass them in"
             )
-        v = np.asarray(v, float)
-        belief = np.broadcast_to(np.asarray(self.weights), (*v.shape[:-1], len(self.components)))
+        levels = np.asarray(v, float)
+        belief = np.broadcast_to(
+            np.asarray(self.weights), (*levels.shape[:-1], len(self.components))
+        )
         columns = []
         for j in range(self.dim):
             families = [_family(component, j) for component in self.components]
-            x = _mixture_quantile(families, belief, v[..., j])
+            x = _mixture_quantile(families, belief, levels[..., j])
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
             columns.append(x)
