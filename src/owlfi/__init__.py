@@ -54,8 +54,7 @@ from owlfi.quadrature import (  # noqa: E402
     optimal_weights,
     squared_worst_case_error,
 )
-
-__version__ = "0.1.0"
+from owlfi.version import __version__  # noqa: E402
 
 __all__ = [
     "Beta",
@@ -84,6 +83,7 @@ __all__ = [
     "StudentT",
     "TruncatedNormal",
     "Uniform",
+    "__version__",
     "as_measure",
     "data_term",
     "embed",

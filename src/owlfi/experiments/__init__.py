@@ -1,0 +1,1 @@
+"""What the library shows: one file for each demonstration, table or figure."""
