@@ -42,8 +42,8 @@ def squared_mmd(
     the wrong length, and weights together with `unbiased`.
 
     >>> from owlfi.kernels import SquaredExponential
-    >>> float(squared_mmd(SquaredExponential(1.0), [0.0], [1.0]).round(6))
-    0.786939
+    >>> squared_mmd(SquaredExponential(1.0), [0.0], [1.0]).round(6)
+    Array(0.786939, dtype=float64)
     """
     k = as_kernel(kernel)
     y = as_rows("y", y, batched=True)
@@ -87,7 +87,7 @@ def _check_pairs(name: str, rows: Array, unbiased: bool) -> None:
 
 def _weights(name: str, weights: Any, rows: Array) -> Array:
     if weights is None:
-        return jnp.full(rows.shape[-2], 1 / rows.shape[-2])
+        return jnp.full(rows.shape[-2], 1 / rows.shape[-2], float)
     return as_weights(name, weights, rows)
 
 

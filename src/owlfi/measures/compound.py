@@ -65,8 +65,8 @@ class Mixture(Measure):
     distribution given the coordinates before it, so low-discrepancy points keep their order.
 
     >>> from owlfi.measures import Normal
-    >>> Mixture([Normal(-2, 1), Normal(2, 1)], [0.5, 0.5]).from_uniform(jnp.array([0.5])).round(6)
-    Array([0.], dtype=float64)
+    >>> Mixture([Normal(-2, 1), Normal(2, 1)], [0.5, 0.5]).from_uniform(jnp.array([0.9])).round(3)
+    Array([2.842], dtype=float64)
     """
 
     components: tuple[Measure, ...]
@@ -103,10 +103,8 @@ class Mixture(Measure):
                 "Mixture.from_uniform runs on the host and cannot be used inside jit, vmap or "
                 "grad; draw the points outside and pass them in"
             )
-        levels = np.asarray(v, float)
-        belief = np.broadcast_to(
-            np.asarray(self.weights), (*levels.shape[:-1], len(self.components))
-        )
+        levels = np.asarray(v, float).reshape(-1, self.dim)
+        belief = np.broadcast_to(np.asarray(self.weights), (len(levels), len(self.components)))
         columns = []
         for j in range(self.dim):
             families = [_family(component, j) for component in self.components]
@@ -114,7 +112,7 @@ class Mixture(Measure):
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
             columns.append(x)
-        return jnp.asarray(np.stack(columns, -1))
+        return jnp.asarray(np.stack(columns, -1)).reshape(v.shape)
 
 
 def coordinate(measure: Measure, j: int) -> Measure:

@@ -238,8 +238,8 @@ class Gamma(LineFamily):
 class Beta(LineFamily):
     """The beta distribution on [0, 1] with density proportional to u^(a-1) (1-u)^(b-1).
 
-    >>> Beta(a=2.0, b=1.0).log_density([0.5]).round(6)
-    Array(0., dtype=float64)
+    >>> Beta(a=2.0, b=1.0).log_density([1.0]).round(6)
+    Array(0.693147, dtype=float64)
     """
 
     a: Coordinates

@@ -1,0 +1,29 @@
+"""The README is true: its example runs, and prints what it says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+EXAMPLE = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_example_prints_the_numbers_beside_it() -> None:
+    assert EXAMPLE is not None
+    ran = subprocess.run(
+        [sys.executable, "-c", EXAMPLE[1]], capture_output=True, text=True, check=True
+    )
+    printed = re.findall(r"squared MMD (\S+)", ran.stdout)
+    assert len(printed) == 3
+    assert f"It prints {printed[0]}, {printed[1]} and {printed[2]};" in README
+
+
+def test_example_has_at_most_twenty_lines() -> None:
+    assert EXAMPLE is not None
+    assert len([line for line in EXAMPLE[1].splitlines() if line]) <= 20
+
+
+def test_pictures_and_pages_exist() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (Path(__file__).parents[1] / target).is_file(), target
