@@ -5,12 +5,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 
 def is_traced(*values: Any) -> bool:
     """Whether any value is abstract (inside jit, vmap or grad), so that it cannot be inspected."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def concrete(tree: PyTree) -> PyTree:
+    """The numbers behind a tree that grad looks at from outside jit; elsewhere the tree itself."""
+    return jax.lax.stop_gradient(tree) if is_traced(tree) else tree
 
 
 def as_array(name: str, value: Any) -> Float[Array, "..."]:
@@ -24,7 +29,8 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
         raise ValueError(
             f"{name} has a value that is NaN or infinite{place}; remove or replace such values"
         )
-    return jnp.asarray(value, float) if isinstance(value, jax.Array) else jnp.asarray(array)
+    with jax.ensure_compile_time_eval():  # constants stay numbers inside jit, too
+        return jnp.asarray(value, float) if isinstance(value, jax.Array) else jnp.asarray(array)
 
 
 def _as_numpy(name: str, value: Any) -> np.ndarray:
@@ -88,6 +94,10 @@ def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
 
 def as_count(name: str, value: Any, least: int = 1) -> int:
     """A whole number of at least `least`."""
-    if isinstance(value, bool) or value != int(value) or value < least:
+    try:
+        count = -1 if isinstance(value, bool) else int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if count != value or count < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
+    return count

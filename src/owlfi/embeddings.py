@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi.checks import concrete
 from owlfi.closed_forms import ClosedForm, find_closed_form
 from owlfi.kernels import (
     Constant,
@@ -222,15 +223,16 @@ def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[
 def _features(family: Family) -> Float[Array, "3 s"]:
     """Where the embedding of a family may bend on the kernel's scale: its ends and its middle."""
     with jax.ensure_compile_time_eval():
-        middle = np.atleast_1d(jax.lax.stop_gradient(family).frozen().median())
-        ends = [np.asarray(end) for end in jax.lax.stop_gradient(family.support)]
+        family = concrete(family)
+        middle = np.atleast_1d(family.frozen().median())
+        ends = [np.asarray(end) for end in family.support]
     return jnp.stack([middle, *(np.where(np.isfinite(end), end, middle) for end in ends)])
 
 
 def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
     """Σ_q weight_q embedding(separable factors · SE_q), with isotropic factors as mixtures."""
     separable = tuple(f for f in factors if f.separable(measure.dim))
-    mixtures = [_scale_mixture(f) for f in factors if not f.separable(measure.dim)]
+    mixtures = [_scale_mixture(f, measure.dim) for f in factors if not f.separable(measure.dim)]
     weights = reduce(np.multiply.outer, (w for w, _ in mixtures)).ravel()
     grids = jnp.meshgrid(*(jnp.arange(len(w)) for w, _ in mixtures), indexing="ij")
     precisions = reduce(add, (p[g.ravel()] for (_, p), g in zip(mixtures, grids, strict=True)))
@@ -246,7 +248,7 @@ def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
     return jax.lax.map(term, nodes).sum(0)
 
 
-def _scale_mixture(kernel: CoordinateKernel) -> tuple[np.ndarray, Array]:
+def _scale_mixture(kernel: CoordinateKernel, dim: int) -> tuple[np.ndarray, Array]:
     """weights (q,) and squared inverse lengthscales (q, #s) of a mixture of squared exponentials.
 
     With g gamma distributed, a Matérn kernel mixes over the scale and a rational quadratic over the
@@ -267,8 +269,9 @@ def _scale_mixture(kernel: CoordinateKernel) -> tuple[np.ndarray, Array]:
                 "use Separable(...) of a one-dimensional kernel"
             )
     step = 0.25 * min(1.0, (8 / shape) ** 0.5)
-    low, high = -40 / shape, log(60 + 4 * shape)
-    x = np.arange(low, high, step)
+    # Short scales matter less in more dimensions: an embedding falls with their dim-th power.
+    low = -(36 + 3 * dim) / (shape + 0.5 * dim) if slope < 0 else -40 / shape
+    x = np.arange(low, log(60 + 4 * shape), step)
     weights = step * np.exp(shape * x - np.exp(x)) / gamma(shape)
     scales = jnp.asarray(np.exp(slope * x))[:, None]
     return weights, factor * scales * jnp.atleast_1d(kernel.lengthscale) ** -2.0

@@ -13,15 +13,17 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import positive
 from owlfi.special import bernoulli_polynomial, scaled_bessel_k
 
 _COORDINATES_AT_ONCE = 16
-# Where panels end when the kernel is integrated: fine where it falls fast, then far out.
-_PANELS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 14, 18, 24, 32, 45)
-_ALGEBRAIC_PANELS = tuple(float(2.0**i) for i in range(-2, 60))
+# Multiples of the lengthscale where panels end when a kernel is integrated, by how it falls.
+_GAUSSIAN_PANELS = np.array([0.5, 1.5, 3.0, 5.0, 7.0, 9.0, 12.0])
+_EXPONENTIAL_PANELS = np.array([0.5, 2.0, 4.0, 7.0, 11.0, 16.0, 23.0, 32.0, 45.0])
+_ALGEBRAIC_PANELS = 0.5 * 3.0 ** np.arange(30)
 
 
 def _lengthscale(value: Any) -> Array:
@@ -99,7 +101,7 @@ class RadialKernel(CoordinateKernel):
         return self.profile((difference / self.lengthscale) ** 2)
 
     def panels(self) -> Float[Array, "p #s"]:
-        return jnp.array(_PANELS)[:, None] * jnp.atleast_1d(self.lengthscale)
+        return _multiples(_EXPONENTIAL_PANELS, self.lengthscale)
 
     def restrict(self, coordinates: slice) -> "RadialKernel":
         return eqx.tree_at(lambda k: k.lengthscale, self, _take(self.lengthscale, coordinates))
@@ -132,6 +134,9 @@ class SquaredExponential(RadialKernel):
 
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-0.5 * r2)
+
+    def panels(self) -> Float[Array, "p #s"]:
+        return _multiples(_GAUSSIAN_PANELS, self.lengthscale)
 
     def separable(self, dim: int) -> bool:
         return True
@@ -175,7 +180,7 @@ class InverseMultiquadric(RadialKernel):
         return (1 + r2) ** -0.5
 
     def panels(self) -> Float[Array, "p #s"]:
-        return jnp.array(_ALGEBRAIC_PANELS)[:, None] * jnp.atleast_1d(self.lengthscale)
+        return _multiples(_ALGEBRAIC_PANELS, self.lengthscale)
 
 
 class RationalQuadratic(RadialKernel):
@@ -200,7 +205,7 @@ class RationalQuadratic(RadialKernel):
 
     def panels(self) -> Float[Array, "p #s"]:
         width = min(1.0, self.alpha**0.5) * self.lengthscale
-        return jnp.array(_ALGEBRAIC_PANELS)[:, None] * jnp.atleast_1d(width)
+        return _multiples(_ALGEBRAIC_PANELS, width)
 
 
 class Korobov(CoordinateKernel):
@@ -360,6 +365,10 @@ def _product_over_coordinates(kernel: CoordinateKernel, x: Array, y: Array) -> A
         return total * part.along((x[:, j, None] - y[:, j])[..., None])[..., 0]
 
     return reduce(coordinate, range(x.shape[1]), jnp.ones((x.shape[0], y.shape[0])))
+
+
+def _multiples(factors: np.ndarray, lengthscale: Array) -> Float[Array, "p #s"]:
+    return jnp.asarray(factors)[:, None] * jnp.atleast_1d(lengthscale)
 
 
 def _take(value: Array, coordinates: slice) -> Array:

@@ -1,6 +1,7 @@
 """What a base measure is: the distribution of a simulator's noise u."""
 
 import abc
+from contextlib import nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array, as_count, as_rows, is_traced
+from owlfi.keys import as_key
 
 
 class Measure(eqx.Module):
@@ -36,7 +38,7 @@ class Measure(eqx.Module):
     def sample(self, key: Key[Array, ""], m: int) -> Float[Array, "m s"]:
         """m independent draws."""
         shape = (as_count("m", m), self.dim)
-        return self.from_uniform(jax.random.uniform(key, shape, minval=2.0**-60))
+        return self.from_uniform(jax.random.uniform(as_key(key), shape, minval=2.0**-60))
 
 
 class Family(Measure):
@@ -127,14 +129,16 @@ def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
     for name, array in arrays.items():
         if array.ndim and array.shape[0] not in (1, size):
             raise ValueError(f"{name} has {array.shape[0]} entries where dim is {size}")
-    return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
+    with nullcontext() if is_traced(parameters) else jax.ensure_compile_time_eval():
+        return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
 
 
 def as_points(name: str, points: Any, measure: Measure, *, batched: bool = False) -> Array:
     """Points as (m, s) rows inside the support of the measure."""
     rows = as_rows(name, points, measure.dim, batched=batched)
     if not is_traced(rows, measure):
-        low, high = (np.asarray(end) for end in measure.support)
+        with jax.ensure_compile_time_eval():
+            low, high = (np.asarray(end) for end in measure.support)
         outside = np.argwhere(~((np.asarray(rows) >= low) & (np.asarray(rows) <= high)))
         if len(outside):
             *row, j = (int(i) for i in outside[0])

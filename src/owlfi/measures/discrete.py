@@ -21,9 +21,11 @@ class DiscreteFamily(Family):
     def atoms(self) -> Float[Array, "a s"]:
         """Whole numbers that hold all the probability of each coordinate but 1e-30."""
         frozen = self.frozen()
-        low = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)).astype(int)
-        high = np.atleast_1d(frozen.isf(_NEGLIGIBLE)).astype(int)
-        return jnp.asarray(low + np.arange((high - low).max() + 1.0)[:, None])
+        low, middle = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)), np.atleast_1d(frozen.median())
+        reach = 1.0 + middle - low
+        while np.any(frozen.sf(middle + reach) > _NEGLIGIBLE):  # scipy's isf stops at 1e-16
+            reach = reach * 1.5
+        return jnp.asarray(low + np.arange((middle - low + np.ceil(reach)).max() + 1)[:, None])
 
     def atom_probabilities(self) -> Float[Array, "a s"]:
         """The probability of each atom."""
