@@ -14,8 +14,14 @@ def is_traced(*values: Any) -> bool:
 
 
 def concrete(tree: PyTree) -> PyTree:
-    """The numbers behind a tree that grad looks at from outside jit; elsewhere the tree itself."""
-    return jax.lax.stop_gradient(tree) if is_traced(tree) else tree
+    """A measure as plain numbers, which grad alone does not hide but jit and vmap do."""
+    numbers = jax.lax.stop_gradient(tree) if is_traced(tree) else tree
+    if is_traced(numbers):
+        raise ValueError(
+            f"the embedding of {type(tree).__name__} by this kernel has no closed form and needs "
+            "the numbers of the measure: build the measure outside jit and vmap"
+        )
+    return numbers
 
 
 def as_array(name: str, value: Any) -> Float[Array, "..."]:

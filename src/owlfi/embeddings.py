@@ -171,24 +171,27 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
         return _over_scales(factors, first, lambda gaussian: _cross(gaussian, first, second))
     if isinstance(first, Family) and isinstance(second, Family):
         return _coordinate_cross(factors, first, second).prod()
-    columns = (slice(j, j + 1) for j in range(first.dim))
-    return reduce(
-        mul,
-        (
-            _cross(_restrict(factors, s), coordinate(first, s.start), coordinate(second, s.start))
-            for s in columns
-        ),
-    )
+    if isinstance(first, Product) and first is second:
+        pieces = zip(first.parts, first.parts, first.slices, strict=True)
+    else:
+        columns = [slice(j, j + 1) for j in range(first.dim)]
+        one, other = ([coordinate(m, s.start) for s in columns] for m in (first, second))
+        pieces = zip(one, other, columns, strict=True)
+    return reduce(mul, (_cross(_restrict(factors, s), a, b) for a, b, s in pieces))
 
 
 def _restrict(factors: Factors, columns: slice) -> Factors:
     return tuple(factor.restrict(columns) for factor in factors)
 
 
+def _one_kernel(factors: Factors) -> CoordinateKernel:
+    kernel = factors[0] if len(factors) == 1 else ProductKernel(factors)
+    return kernel.kernel if isinstance(kernel, Separable) else kernel
+
+
 def _coordinates(factors: Factors, family: Family) -> ClosedForm:
     """The embedding along each coordinate of a family, norm2 None where it takes an integral."""
-    kernel = factors[0] if len(factors) == 1 else ProductKernel(factors)
-    kernel = kernel.kernel if isinstance(kernel, Separable) else kernel
+    kernel = _one_kernel(factors)
     if isinstance(family, DiscreteFamily):
         return ClosedForm(lambda u: _sum_over_atoms(kernel, family, u), None)
     form = find_closed_form(kernel, family)
@@ -198,8 +201,8 @@ def _coordinates(factors: Factors, family: Family) -> ClosedForm:
 
 
 def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
-    with jax.ensure_compile_time_eval():
-        atoms, probabilities = family.atoms(), family.atom_probabilities()
+    atoms = family.atoms()
+    probabilities = family.probabilities(atoms)
     return jax.lax.map(lambda row: (probabilities * kernel.along(row - atoms)).sum(0), u)
 
 
@@ -211,13 +214,11 @@ def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[
         spread = Normal(second.mean, jnp.sqrt(first.sd**2 + second.sd**2))
         return _coordinates(factors, spread).mean(first.mean[None])[0]
     if isinstance(first, DiscreteFamily):
-        with jax.ensure_compile_time_eval():
-            atoms, probabilities = first.atoms(), first.atom_probabilities()
-        return (probabilities * form.mean(atoms)).sum(0)
+        atoms = first.atoms()
+        return (first.probabilities(atoms) * form.mean(atoms)).sum(0)
     if isinstance(second, DiscreteFamily):
         return _coordinate_cross(factors, second, first)
-    kernel = factors[0] if len(factors) == 1 else ProductKernel(factors)
-    return integrate(kernel, first, form.mean, _features(second))
+    return integrate(_one_kernel(factors), first, form.mean, _features(second))
 
 
 def _features(family: Family) -> Float[Array, "3 s"]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import concrete, is_traced
+from owlfi.checks import concrete
 from owlfi.kernels import CoordinateKernel
 from owlfi.measures import Family, FrozenContinuous
 
@@ -144,11 +144,6 @@ def _panel_rule(
 def _pieces(measure: Family) -> list[_Piece]:
     """Both sides of the median, from quantiles that scipy computes on the host."""
     measure = concrete(measure)
-    if is_traced(measure):
-        raise ValueError(
-            f"the embedding of {type(measure).__name__} has no closed form, and its quadrature "
-            "needs the numbers of the measure: build the measure outside jit and vmap"
-        )
     with jax.ensure_compile_time_eval():
         low, high = (np.asarray(end) for end in measure.support)
         center = np.atleast_1d(measure.frozen().median())

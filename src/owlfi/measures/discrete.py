@@ -3,13 +3,14 @@
 import abc
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_array, as_rows, as_weights, is_traced, positive
+from owlfi.checks import as_array, as_rows, as_weights, concrete, is_traced, positive
 from owlfi.measures.base import Family, Measure, coordinates
 
 _NEGLIGIBLE = 1e-30
@@ -20,16 +21,17 @@ class DiscreteFamily(Family):
 
     def atoms(self) -> Float[Array, "a s"]:
         """Whole numbers that hold all the probability of each coordinate but 1e-30."""
-        frozen = self.frozen()
+        frozen = concrete(self).frozen()
         low, middle = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)), np.atleast_1d(frozen.median())
         reach = 1.0 + middle - low
         while np.any(frozen.sf(middle + reach) > _NEGLIGIBLE):  # scipy's isf stops at 1e-16
             reach = reach * 1.5
-        return jnp.asarray(low + np.arange((middle - low + np.ceil(reach)).max() + 1)[:, None])
+        count = (middle - low + np.ceil(reach)).max() + 1
+        with jax.ensure_compile_time_eval():
+            return jnp.asarray(low + np.arange(count)[:, None])
 
-    def atom_probabilities(self) -> Float[Array, "a s"]:
+    def probabilities(self, atoms: Float[Array, "a s"]) -> Float[Array, "a s"]:
         """The probability of each atom."""
-        atoms = self.atoms()
         low, high = self.support
         return jnp.exp(self.coordinate_log_density(atoms, atoms - low, high - atoms))
 
