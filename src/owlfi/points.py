@@ -5,6 +5,7 @@ the unit cube, and maps it to the measure coordinate by coordinate. All but `iid
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ from owlfi.measures import (
 
 _BITS = 52
 _SOBOL_DIMENSIONS = qmc.Sobol.MAXDIM
+_LATTICE_EFFORT = 2**23
 
 
 def iid(key: Key[Array, ""], m: int, measure: Any) -> Float[Array, "m s"]:
@@ -102,8 +104,8 @@ def lattice(
 
     With the Korobov kernel its weights cost O(m log m), up to m = 2^20 and beyond. It suits
     periodic integrands; `tent` folds it by v -> 1 - |2v - 1|, which makes any integrand periodic
-    (and the fold breaks the structure behind the fast weights). The generator is of Korobov's form
-    (1, a, a², …) mod m, a chosen for the smallest worst-case error in the first coordinates.
+    (and the fold breaks the structure behind the fast weights). The generator is built component
+    by component for a small worst-case error.
 
     >>> import jax
     >>> from owlfi.measures import Uniform
@@ -112,7 +114,7 @@ def lattice(
     """
     measure = as_measure(measure)
     m = as_count("m", m)
-    vector = _korobov_vector(m, measure.dim)
+    vector = _generating_vector(m, measure.dim)
     shift = numpy_generator(key).random(measure.dim)
     multiples = np.arange(m)[:, None] * vector % m  # whole numbers: no rounding builds up
     v = (multiples / m + shift) % 1.0
@@ -158,22 +160,23 @@ def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
     return np.ravel(rule.get(type(measure), image)(measure))
 
 
-def _korobov_vector(m: int, dim: int) -> np.ndarray:
-    """(1, a, a², …) mod m with the best of up to 64 multipliers a by the P_2 criterion."""
-    if dim == 1 or m < 3:
-        return np.ones(dim, int)
-    multipliers = [a for a in range(2, m) if np.gcd(a, m) == 1] or [1]
-    tried = np.random.default_rng(m).permutation(multipliers)[:64]
-    vectors = [_powers(int(a), m, dim) for a in tried]
-    return min(vectors, key=lambda vector: _p2(vector[:8], m))
+@lru_cache
+def _generating_vector(m: int, dim: int) -> np.ndarray:
+    """Each entry in turn is the best of several candidates by the P_2 criterion, given the others.
 
-
-def _powers(a: int, m: int, dim: int) -> np.ndarray:
-    return np.array([pow(a, j, m) for j in range(dim)])
-
-
-def _p2(vector: np.ndarray, m: int) -> float:
-    """The squared worst-case error, plus one, of equal weights for Korobov(alpha=1)."""
-    i = np.arange(min(m, 2**14))
-    x = i[:, None] * vector % m / m
-    return float(np.prod(1 + 2 * np.pi**2 * (x * x - x + 1 / 6), axis=1).mean())
+    P_2 is the squared worst-case error for Korobov(alpha=1); the weights 1/j² of the coordinates
+    keep it finite in many dimensions.
+    """
+    residues = np.arange(m)
+    kernel = 2 * np.pi**2 * ((residues / m) ** 2 - residues / m + 1 / 6)
+    rng = np.random.default_rng(m)
+    count = max(8, _LATTICE_EFFORT // (m * dim))
+    vector, product = np.ones(dim, int), np.ones(m)
+    for j in range(dim):
+        tried = rng.integers(1, m, count) if j and m > 2 else np.ones(1, int)
+        tried = np.unique(np.append(tried[np.gcd(tried, m) == 1], 1))
+        factors = (1 + kernel[residues * int(z) % m] / (j + 1) ** 2 for z in tried)
+        scored = ((float(product @ f), int(z), f) for z, f in zip(tried, factors, strict=True))
+        _, vector[j], best = min(scored, key=lambda entry: entry[0])
+        product = product * best
+    return vector
