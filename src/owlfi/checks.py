@@ -1,5 +1,6 @@
 """The edge of the library: what users bring becomes a double array, or a clear error."""
 
+import operator
 from typing import Any
 
 import jax
@@ -10,7 +11,8 @@ from jaxtyping import Array, Float, PyTree
 
 def is_traced(*values: Any) -> bool:
     """Whether any value is abstract (inside jit, vmap or grad), so that it cannot be inspected."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    leaves = jax.tree.leaves(values, is_leaf=lambda leaf: hasattr(leaf, "__next__"))
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def concrete(tree: PyTree) -> PyTree:
@@ -42,10 +44,10 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
 def _as_numpy(name: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise ValueError("complex numbers")
+        if np.iscomplexobj(array) or np.ma.is_masked(value):
+            raise ValueError("complex or masked")
         return array.astype(float, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must hold real numbers only, in rows of one length, got {_brief(value)}"
         ) from error
@@ -101,9 +103,9 @@ def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
 def as_count(name: str, value: Any, least: int = 1) -> int:
     """A whole number of at least `least`."""
     try:
-        count = -1 if isinstance(value, bool) else int(value)
-    except (TypeError, ValueError):
-        count = -1
-    if count != value or count < least:
+        count = operator.index(int(value) if isinstance(value, float) else value)
+    except (TypeError, ValueError, OverflowError):
+        count = least - 1
+    if isinstance(value, bool) or count < least or count != value:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return count

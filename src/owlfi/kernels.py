@@ -344,7 +344,16 @@ class FunctionKernel(Kernel):
     function: Callable[[Array, Array], Array] = eqx.field(static=True)
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return jax.vmap(lambda a: jax.vmap(lambda b: self.function(a, b))(y))(x)
+        return jax.vmap(lambda a: jax.vmap(lambda b: self._value(a, b))(y))(x)
+
+    def _value(self, a: Array, b: Array) -> Array:
+        value = jnp.asarray(self.function(a, b), float)
+        if value.shape:
+            raise ValueError(
+                "kernel must be a function that gives one number for two points (d,), "
+                f"got shape {value.shape}; sum over the coordinates"
+            )
+        return value
 
 
 def as_kernel(kernel: Any) -> Kernel:

@@ -25,7 +25,7 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
 
     The value is the one a full sort of all n² squared distances would give; only a small bracket
     around the median is ever held. Under jit, vmap or grad a bisection over the bits of the
-    answer takes its place (same value, about ten times slower).
+    answer takes its place (the same value up to rounding, more slowly).
 
     Raises ValueError where the median is 0: more than half of all pairs coincide, and only you
     can say which distances matter.
@@ -98,7 +98,8 @@ def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
         below = block.size - int(np.count_nonzero(from_low))
         closed = block[np.logical_and(from_low, block <= high, out=from_low)]
         kept = closed[(closed > low) & (closed < high)]
-        low_end, high_end = (int(np.count_nonzero(closed == end)) for end in (low, high))
+        low_end = int(np.count_nonzero(closed == low))
+        high_end = int(np.count_nonzero(closed == high)) if high > low else 0
         return _Bracket(below, low_end, len(kept), high_end, kept[::stride])
 
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock

@@ -53,13 +53,15 @@ def squared_mmd(
             f"y and x must have one dimension, got {y.shape[-1]} (y has shape {y.shape}) and "
             f"{x.shape[-1]} (x has shape {x.shape})"
         )
-    if unbiased and (weights is not None or weights_x is not None):
-        raise ValueError("unbiased=True is the U-statistic with equal weights; leave out weights")
+    _check_unweighted(unbiased, weights, weights_x)
     _check_pairs("y", y, unbiased)
-    if data_term is None:
-        data_term = _data_term(k, x, weights_x, unbiased)
     w, v = _weights("weights", weights, y), _weights("weights_x", weights_x, x)
-    return _combine(k, y, x, w, v, as_array("data_term", data_term), unbiased)
+    if data_term is None:
+        data_term = _data_term(k, x, v, unbiased)
+    term = as_array("data_term", data_term)
+    if term.ndim:
+        raise ValueError(f"data_term must be one number, got shape {term.shape}")
+    return _combine(k, y, x, w, v, term, bool(unbiased))
 
 
 def data_term(kernel: Any, x: Any, weights: Any = None, unbiased: bool = False) -> Float[Array, ""]:
@@ -72,12 +74,19 @@ def data_term(kernel: Any, x: Any, weights: Any = None, unbiased: bool = False) 
     >>> data_term(SquaredExponential(1.0), [0.0, 0.0])
     Array(1., dtype=float64)
     """
-    return _data_term(as_kernel(kernel), as_rows("x", x), weights, unbiased)
+    _check_unweighted(unbiased, weights)
+    rows = as_rows("x", x)
+    return _data_term(as_kernel(kernel), rows, _weights("weights", weights, rows), unbiased)
 
 
-def _data_term(kernel: Kernel, x: Array, weights: Any, unbiased: bool) -> Array:
+def _data_term(kernel: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     _check_pairs("x", x, unbiased)
-    return _self_term(kernel, x, _weights("weights_x", weights, x), unbiased)
+    return _self_term(kernel, x, weights, bool(unbiased))
+
+
+def _check_unweighted(unbiased: bool, *weights: Any) -> None:
+    if unbiased and any(w is not None for w in weights):
+        raise ValueError("unbiased=True is the U-statistic with equal weights; leave out weights")
 
 
 def _check_pairs(name: str, rows: Array, unbiased: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import as_array, as_weights, is_traced
@@ -74,7 +75,7 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
     measure = as_measure(measure)
     u = as_points("points", points, measure, batched=True)
     jitter = as_array("nugget", nugget)
-    if not is_traced(jitter) and not (jitter.ndim == 0 and jitter >= 0):
+    if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
         raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
     embedding = embed(kernel, measure)
     if u.ndim == 2 and not is_traced(u, measure, kernel):
@@ -176,7 +177,9 @@ def _factorise(gram: Array, nugget: Array) -> tuple[Array, Array]:
         return jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
 
     def failed(state: tuple[Array, Array]) -> Array:
-        return ~jnp.isfinite(state[0][-1, -1]) & (state[1] < _LARGEST_NUGGET * scale)
+        pivots = jnp.diagonal(state[0]) ** 2  # NaN, or so small that they are rounding
+        sound = (pivots > m * jnp.finfo(float).eps * scale).all()
+        return ~sound & (state[1] < _LARGEST_NUGGET * scale)
 
     def grow(state: tuple[Array, Array]) -> tuple[Array, Array]:
         jitter = jnp.maximum(10 * state[1], 1e-16 * scale)

@@ -38,7 +38,7 @@ def as_measure(value: Any) -> Measure:
             return measure
     if any(np.ndim(parameter) for parameter in (*shapes, loc, scale)):
         raise ValueError(
-            f"scipy.stats.{value.dist.name} with array parameters is not supported; "
+            f"measure is scipy.stats.{value.dist.name} with array parameters; "
             "use Product(...) of one distribution a coordinate"
         )
     return FrozenContinuous(value) if hasattr(value.dist, "pdf") else FrozenDiscrete(value)
