@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from owlfi.checks import positive
@@ -90,12 +91,8 @@ class RadialKernel(CoordinateKernel):
         """The kernel at scaled squared distance r²."""
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return self.profile(squared_distances(self.scale(x), self.scale(y)))
-
-    def scale(self, x: Float[Array, "... d"]) -> Float[Array, "... d"]:
-        """x in units of the lengthscale."""
-        check_coordinates(self, x.shape[-1])
-        return x / self.lengthscale
+        check_coordinates(self, x.shape[1])
+        return self.profile(squared_distances(x, y, self.lengthscale))
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
         return self.profile((difference / self.lengthscale) ** 2)
@@ -110,14 +107,16 @@ class RadialKernel(CoordinateKernel):
         return dim == 1
 
 
-def squared_distances(x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-    """‖x_i - y_j‖² by differences: |x|² + |y|² - 2xy would cancel for close points."""
-    total = jnp.zeros((x.shape[0], y.shape[0]), jnp.result_type(x, y))
-    for start in range(0, x.shape[1], _COORDINATES_AT_ONCE):  # few at a time: one fused loop each
-        part = slice(start, start + _COORDINATES_AT_ONCE)
-        total = total + sum(
-            (a[:, None] - b) ** 2 for a, b in zip(x.T[part], y.T[part], strict=True)
-        )
+def squared_distances(
+    x: Float[Array, "n d"], y: Float[Array, "m d"], lengthscale: ArrayLike = 1.0
+) -> Float[Array, "n m"]:
+    """Σ_j (x_ij - y_kj)² / lengthscale_j² by differences: all else cancels for close points."""
+    total = jnp.zeros((x.shape[0], y.shape[0]))
+    scales = jnp.broadcast_to(1 / jnp.asarray(lengthscale), x.shape[1:])
+    columns = list(zip(x.T, y.T, scales, strict=True))
+    for start in range(0, len(columns), _COORDINATES_AT_ONCE):  # few at a time: one fused loop
+        part = columns[start : start + _COORDINATES_AT_ONCE]
+        total = total + sum(((a[:, None] - b) * scale) ** 2 for a, b, scale in part)
     return total
 
 

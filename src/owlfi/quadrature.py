@@ -4,8 +4,7 @@ The optimal weights w = C⁻¹ z (eq. 6 of the paper) minimise the worst-case er
 I - 2 wᵀz + wᵀCw over the unit ball of the base kernel's space.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,10 +16,9 @@ from owlfi.checks import as_array, as_weights, is_traced
 from owlfi.embeddings import embed
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure, as_measure, as_points
-from owlfi.structure import Solution, solve_grid, solve_lattice
+from owlfi.structure import LARGEST_CONDITION, Solution, solve_grid, solve_lattice
 
 _LARGEST_DENSE = 30_000
-_LARGEST_NUGGET = 1e-2
 _SMALL_DESIGN = 48
 
 
@@ -58,8 +56,8 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
     kernel: the base kernel c, on the space of u.
     measure: the distribution of u.
     points: (m, s), (m,) where s = 1, or (..., m, s) for many designs in one call.
-    nugget: added to the diagonal of C; multiplied by ten until the factorisation succeeds, and
-        reported.
+    nugget: added to the diagonal of C; multiplied by ten while the matrix is singular in double
+        precision, and reported.
 
     Costs m³/3 by a Cholesky factorisation; m log m for an untented lattice with the Korobov kernel
     whose period is the measure's width; s·m^(3/s) for a tensor grid with a separable kernel.
@@ -153,42 +151,51 @@ def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget:
 
 
 def _solve_one(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
-    factor, nugget = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
-
-    def solve(_: Any, b: Array) -> Array:
-        return jax.scipy.linalg.cho_solve((factor, True), b)
+    found = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
 
     def regularised(v: Array) -> Array:
-        return gram @ v + nugget * v
+        return gram @ v + found.nugget * v
 
     # The derivative comes from the linear system, not through the search for a nugget.
-    w = jax.lax.custom_linear_solve(regularised, z, solve, symmetric=True)
-    largest = jnp.abs(gram).sum(0).max() + nugget
-    condition = jax.lax.stop_gradient(largest) * _inverse_norm(lambda b: solve(None, b), z.shape[0])
-    return Solution(w, z @ w, w @ (gram @ w), norm2, condition, nugget)
+    w = jax.lax.custom_linear_solve(
+        regularised, z, lambda _, b: _solve(found.factor, b), symmetric=True
+    )
+    return Solution(w, z @ w, w @ (gram @ w), norm2, found.condition, found.nugget)
 
 
-def _factorise(gram: Array, nugget: Array) -> tuple[Array, Array]:
-    """The Cholesky factor of C + nugget·1, with the first nugget that makes it exist."""
+class _Factorisation(NamedTuple):
+    """The Cholesky factor of C + nugget·1, and the condition of that matrix."""
+
+    factor: Array
+    nugget: Array
+    condition: Array
+
+
+def _factorise(gram: Array, nugget: Array) -> _Factorisation:
+    """With the given nugget or the first larger one that leaves the matrix regular in doubles."""
     m = gram.shape[0]
     scale = jnp.trace(gram) / m
+    norm = jnp.abs(gram).sum(0).max()
 
-    def factor(jitter: Array) -> Array:
-        return jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
+    def attempt(jitter: Array) -> _Factorisation:
+        factor = jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
+        return _Factorisation(factor, jitter, (norm + jitter) * _inverse_norm(factor))
 
-    def failed(state: tuple[Array, Array]) -> Array:
-        pivots = jnp.diagonal(state[0]) ** 2  # NaN, or so small that they are rounding
-        sound = (pivots > m * jnp.finfo(float).eps * scale).all()
-        return ~sound & (state[1] < _LARGEST_NUGGET * scale)
+    def singular(found: _Factorisation) -> Array:
+        regular = found.condition < LARGEST_CONDITION  # NaN is not
+        return ~regular & (found.nugget < scale)
 
-    def grow(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        jitter = jnp.maximum(10 * state[1], 1e-16 * scale)
-        return factor(jitter), jitter
+    def grow(found: _Factorisation) -> _Factorisation:
+        return attempt(jnp.maximum(10 * found.nugget, 1e-16 * scale))
 
-    return jax.lax.while_loop(failed, grow, (factor(nugget), nugget * jnp.ones(())))
+    return jax.lax.while_loop(singular, grow, attempt(nugget * jnp.ones(())))
 
 
-def _inverse_norm(solve: Callable[[Array], Array], m: int) -> Array:
-    """The norm of an inverse by two steps of inverse iteration from a vector of random signs."""
-    y = solve(jax.random.rademacher(jax.random.key(0), (m,), float))
-    return jnp.linalg.norm(solve(y / jnp.linalg.norm(y)))
+def _solve(factor: Array, b: Array) -> Array:
+    return jax.scipy.linalg.cho_solve((factor, True), b)
+
+
+def _inverse_norm(factor: Array) -> Array:
+    """The norm of the inverse by two steps of inverse iteration from a random vector."""
+    y = _solve(factor, jax.random.normal(jax.random.key(0), factor.shape[:1]))
+    return jnp.linalg.norm(_solve(factor, y / jnp.linalg.norm(y)))

@@ -1,7 +1,8 @@
 """Special functions JAX lacks, in stable double precision and with exact derivatives."""
 
-from functools import partial
-from math import factorial, lgamma, log, pi, sqrt
+from fractions import Fraction
+from functools import lru_cache, partial
+from math import comb, factorial, lgamma, log, pi, sqrt
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,6 @@ import numpy as np
 from jax.scipy.special import erfc, log_ndtr
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
-from scipy.special import bernoulli, comb
 
 _SERIES_TERMS = 60
 _BESSEL_NODES = 300
@@ -163,6 +163,15 @@ def _bessel_integral(order: float, t: Array) -> Array:
 
 
 def bernoulli_polynomial(degree: int, x: ArrayLike) -> Float[Array, "..."]:
-    """The Bernoulli polynomial B_degree(x)."""
-    numbers = bernoulli(degree)
-    return jnp.polyval(jnp.array([comb(degree, k) * numbers[k] for k in range(degree + 1)]), x)
+    """The Bernoulli polynomial B_degree(x), expanded at 1/2, where it has half as many terms."""
+    return jnp.polyval(jnp.array(_bernoulli_coefficients(degree)), jnp.asarray(x) - 0.5)
+
+
+@lru_cache
+def _bernoulli_coefficients(degree: int) -> list[float]:
+    numbers = [Fraction(1)]
+    for n in range(1, degree + 1):
+        total = sum((comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0))
+        numbers.append(-total / (n + 1))
+    at_half = [(Fraction(2, 2**k) - 1) * number for k, number in enumerate(numbers)]
+    return [float(comb(degree, k) * at_half[k]) for k in range(degree + 1)]

@@ -13,6 +13,8 @@ from owlfi.embeddings import embed
 from owlfi.kernels import CoordinateKernel, Kernel, Korobov, ScaledKernel
 from owlfi.measures import Family, Measure, Product, Uniform, coordinate
 
+LARGEST_CONDITION = float(1 / np.finfo(float).eps)  # beyond, a matrix is singular in doubles
+
 
 class Solution(NamedTuple):
     """Weights and the parts of their worst-case error."""
@@ -39,12 +41,18 @@ def solve_lattice(
         return None
     embedding = embed(kernel, measure)
     z = embedding.mean(u)
-    spectrum = jnp.fft.rfft(kernel.gram(u, u[:1])[:, 0])
-    eigenvalues = spectrum.real + nugget
+    first_column = kernel.gram(u, u[:1])[:, 0]
+    spectrum = jnp.fft.rfft(first_column)
+    while not _regular(eigenvalues := spectrum.real + nugget) and nugget < first_column[0]:
+        nugget = jnp.maximum(10 * nugget, 1e-16 * first_column[0])
     w = jnp.fft.irfft(jnp.fft.rfft(z) / eigenvalues, u.shape[0])
     own = w @ jnp.fft.irfft(jnp.fft.rfft(w) * spectrum, u.shape[0])
     condition = eigenvalues.max() / eigenvalues.min()
     return Solution(w, w @ z, own, embedding.norm2, condition, nugget)
+
+
+def _regular(eigenvalues: Array) -> bool:
+    return bool(eigenvalues.max() < LARGEST_CONDITION * eigenvalues.min())
 
 
 def _is_lattice(phases: np.ndarray) -> bool:

@@ -11,7 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.kernels import Constant, Kernel, ScaledKernel, SquaredExponential, SumKernel
+from owlfi.kernels import (
+    Constant,
+    Kernel,
+    ScaledKernel,
+    SquaredExponential,
+    SumKernel,
+    check_coordinates,
+)
 
 Tile = Callable[[Array, Array], Array]
 
@@ -34,9 +41,7 @@ def row_sums(
         case Constant():
             return jnp.full(y.shape[0], kernel.value * weights.sum())
         case SquaredExponential():
-            return _gaussian(
-                kernel.scale(y), kernel.scale(x), lambda tile, a, b: _rows(tile, a, b, weights)
-            )
+            return _gaussian(kernel, y, x, lambda tile, a, b: _rows(tile, a, b, weights))
     return _rows(kernel.gram, y, x, weights)
 
 
@@ -52,29 +57,30 @@ def self_sum(
         case Constant():
             return kernel.value * weights.sum() ** 2
         case SquaredExponential():
-            scaled = kernel.scale(x)
-            return _gaussian(scaled, scaled, lambda tile, a, b: _triangle(tile, a, b, weights))
+            return _gaussian(kernel, x, x, lambda tile, a, b: _triangle(tile, a, b, weights))
     return _triangle(kernel.gram, x, x, weights)
 
 
-def _gaussian(y: Array, x: Array, total: Callable[[Tile, Array, Array], Array]) -> Array:
-    """Sums of exp(-‖y_i - x_j‖²/2) by the fastest way that keeps the digits.
+def _gaussian(
+    kernel: SquaredExponential, y: Array, x: Array, total: Callable[[Tile, Array, Array], Array]
+) -> Array:
+    """Sums of exp(-r²/2) by the fastest way that keeps the digits.
 
     Beyond a few coordinates the exponent is best one matrix product, y·x - |y|²/2 - |x|²/2; it
     cancels by about 1e-16 times the largest squared norm, so far-flung data take differences.
     """
-    differences: Tile = SquaredExponential(jnp.ones(())).gram
     if x.shape[1] <= _FEW_COORDINATES:
-        return total(differences, y, x)
+        return total(kernel.gram, y, x)
+    check_coordinates(kernel, x.shape[1])
     center = jax.lax.stop_gradient(x.mean(0))
-    y, x = y - center, x - center
-    y_norm, x_norm = (jnp.sum(a**2, 1, keepdims=True) for a in (y, x))
-    y_features = jnp.concatenate([y, -0.5 * y_norm, jnp.ones_like(y_norm)], 1)
-    x_features = jnp.concatenate([x, jnp.ones_like(x_norm), -0.5 * x_norm], 1)
+    y_scaled, x_scaled = ((a - center) / kernel.lengthscale for a in (y, x))
+    y_norm, x_norm = (jnp.sum(a**2, 1, keepdims=True) for a in (y_scaled, x_scaled))
+    y_features = jnp.concatenate([y_scaled, -0.5 * y_norm, jnp.ones_like(y_norm)], 1)
+    x_features = jnp.concatenate([x_scaled, jnp.ones_like(x_norm), -0.5 * x_norm], 1)
     return jax.lax.cond(
         jnp.maximum(y_norm.max(), x_norm.max()) < _LARGE_SQUARED_NORM,
         lambda: total(lambda a, b: jnp.exp(a @ b.T), y_features, x_features),
-        lambda: total(differences, y, x),
+        lambda: total(kernel.gram, y, x),
     )
 
 
