@@ -44,8 +44,10 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
 def _as_numpy(name: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
-        if np.iscomplexobj(array) or np.ma.is_masked(value):
-            raise ValueError("complex or masked")
+        if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
+            raise ValueError("no plain real numbers")
+        if array.dtype.kind == "O" and any(isinstance(entry, str) for entry in array.flat):
+            raise ValueError("text")
         return array.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(

@@ -23,7 +23,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LEVELS = np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.02])
 _LEVELS = np.append(_LEVELS, 10.0 ** -np.array([2.0, 3, 4, 6, 8, 11, 14, 18, 23, 30]))
 _GRADING = 64.0 ** -np.arange(10)  # towards the origin
-_ROWS_AT_ONCE = 32
+_COORDINATES_AT_ONCE = 256
 
 
 class _Piece(NamedTuple):
@@ -166,7 +166,7 @@ def _by_rows(
     function: Callable[[Array], Array], u: Float[Array, "m s"], *, on_host: bool
 ) -> Float[Array, "m s"]:
     """Apply to a few rows at a time: hundreds of nodes a row would fill the memory."""
-    count = -(-u.shape[0] // _ROWS_AT_ONCE)
+    count = -(-u.shape[0] // max(1, _COORDINATES_AT_ONCE // u.shape[1]))
     size = -(-u.shape[0] // count)
     padded = jnp.concatenate([u, jnp.broadcast_to(u[:1], (count * size - u.shape[0], u.shape[1]))])
     blocks = padded.reshape(count, size, u.shape[1])

@@ -27,8 +27,8 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
     around the median is ever held. Under jit, vmap or grad a bisection over the bits of the
     answer takes its place (the same value up to rounding, more slowly).
 
-    Raises ValueError where the median is 0: more than half of all pairs coincide, and only you
-    can say which distances matter.
+    Raises ValueError where the median is 0: at least half of all pairs coincide, and only you can
+    say which distances matter. Inside jit, where nothing can be raised, it is 0 then.
 
     >>> float(median_heuristic([0.0, 1.0, 3.0]))
     0.7071067811865476
@@ -88,12 +88,14 @@ def _random_pairs(x: np.ndarray) -> np.ndarray:
     rng = np.random.default_rng(0)
     i = rng.integers(0, len(x), _SAMPLE)
     j = (i + rng.integers(1, len(x), _SAMPLE)) % len(x)
-    return sum(np.square(column[i] - column[j]) for column in x.T)
+    with np.errstate(over="ignore"):
+        return sum(np.square(column[i] - column[j]) for column in x.T)
 
 
 def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
     def rows(start: int) -> _Bracket:
-        block = _upper_block(x, start)
+        with np.errstate(over="ignore"):  # infinite squares sort where they should
+            block = _upper_block(x, start)
         from_low = block >= low
         below = block.size - int(np.count_nonzero(from_low))
         closed = block[np.logical_and(from_low, block <= high, out=from_low)]

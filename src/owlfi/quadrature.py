@@ -20,6 +20,7 @@ from owlfi.structure import LARGEST_CONDITION, Solution, solve_grid, solve_latti
 
 _LARGEST_DENSE = 30_000
 _SMALL_DESIGN = 48
+_ENTRIES_AT_ONCE = 2**22
 
 
 class Quadrature(eqx.Module):
@@ -146,15 +147,17 @@ def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget:
         return _solve_one(kernel.gram(u, u), zu, norm2, nugget)
 
     # Side by side only while small: XLA's batched triangular solve is slow, LAPACK's is not.
-    at_once = designs.shape[0] if designs.shape[1] <= _SMALL_DESIGN else None
+    m = designs.shape[1]
+    at_once = min(designs.shape[0], _ENTRIES_AT_ONCE // m**2) if m <= _SMALL_DESIGN else None
     return jax.lax.map(solve, (designs, z), batch_size=at_once)
 
 
 def _solve_one(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
     found = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
+    jitter = nugget + jax.lax.stop_gradient(found.nugget - nugget)
 
     def regularised(v: Array) -> Array:
-        return gram @ v + found.nugget * v
+        return gram @ v + jitter * v
 
     # The derivative comes from the linear system, not through the search for a nugget.
     w = jax.lax.custom_linear_solve(
@@ -177,18 +180,18 @@ def _factorise(gram: Array, nugget: Array) -> _Factorisation:
     scale = jnp.trace(gram) / m
     norm = jnp.abs(gram).sum(0).max()
 
-    def attempt(jitter: Array) -> _Factorisation:
-        factor = jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
-        return _Factorisation(factor, jitter, (norm + jitter) * _inverse_norm(factor))
-
     def singular(found: _Factorisation) -> Array:
         regular = found.condition < LARGEST_CONDITION  # NaN is not
         return ~regular & (found.nugget < scale)
 
-    def grow(found: _Factorisation) -> _Factorisation:
-        return attempt(jnp.maximum(10 * found.nugget, 1e-16 * scale))
+    def attempt(found: _Factorisation) -> _Factorisation:
+        grown = jnp.maximum(10 * found.nugget, 1e-16 * scale)
+        jitter = jnp.where(found.nugget < 0, nugget, grown)
+        factor = jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
+        return _Factorisation(factor, jitter, (norm + jitter) * _inverse_norm(factor))
 
-    return jax.lax.while_loop(singular, grow, attempt(nugget * jnp.ones(())))
+    untried = _Factorisation(jnp.zeros_like(gram), jnp.array(-1.0), jnp.array(jnp.inf))
+    return jax.lax.while_loop(singular, attempt, untried)
 
 
 def _solve(factor: Array, b: Array) -> Array:

@@ -1,0 +1,389 @@
+"""What users bring: it works as they expect, or a ValueError names the argument."""
+
+from decimal import Decimal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from owlfi import (
+    Korobov,
+    Normal,
+    SquaredExponential,
+    Uniform,
+    data_term,
+    equal_weights,
+    halton,
+    iid,
+    latin_hypercube,
+    lattice,
+    median_heuristic,
+    optimal_weights,
+    sobol,
+    squared_mmd,
+    squared_worst_case_error,
+    tensor_grid,
+)
+
+SE = SquaredExponential(1.0)
+KEY = jax.random.key(0)
+X = np.random.default_rng(0).uniform(size=(6, 2)).round(3)
+SQUARE = Uniform(dim=2)
+
+
+def refused(name):
+    return pytest.raises(ValueError, match=rf"\b{name}\b")
+
+
+def with_entry(value):
+    """X with one entry replaced."""
+    array = X.astype(object if value is None else float)
+    array[1, 1] = value
+    return array
+
+
+SAMPLES = {
+    "squared_mmd y": ("y", lambda value: squared_mmd(SE, value, X)),
+    "squared_mmd x": ("x", lambda value: squared_mmd(SE, X, value)),
+    "data_term x": ("x", lambda value: data_term(SE, value)),
+    "median_heuristic data": ("data", median_heuristic),
+    "optimal_weights points": ("points", lambda value: optimal_weights(SE, SQUARE, value).weights),
+    "equal_weights points": (
+        "points",
+        lambda value: equal_weights(SE, SQUARE, value).squared_worst_case_error,
+    ),
+    "squared_worst_case_error points": (
+        "points",
+        lambda value: squared_worst_case_error(SE, SQUARE, value),
+    ),
+}
+samples = pytest.mark.parametrize(("name", "call"), SAMPLES.values(), ids=SAMPLES)
+
+BAD_SAMPLES = {
+    "NaN": with_entry(np.nan),
+    "infinity": with_entry(np.inf),
+    "minus infinity": with_entry(-np.inf),
+    "None inside": with_entry(None),
+    "None": None,
+    "a number": 3.0,
+    "no rows": np.zeros((0, 2)),
+    "no columns": np.zeros((6, 0)),
+    "an empty list": [],
+    "a string": "abc",
+    "numbers as text": ["1", "2"],
+    "strings": [["a", "b"], ["c", "d"]],
+    "complex numbers": X + 1j,
+    "rows of different length": [[1.0, 2.0], [3.0]],
+    "a dict": {"a": 1.0},
+    "a set": {1.0, 2.0},
+    "a frame of text": pd.DataFrame({"a": ["x", "y"], "b": ["z", "w"]}),
+    "a frame with missing values": pd.DataFrame({"a": [0.1, None], "b": [0.2, 0.3]}),
+    "a masked array": np.ma.masked_array(X, mask=X > 0.5),
+    "a number beyond doubles": [[10**400, 1], [2, 3]],
+    "a generator": (number for number in (1.0, 2.0)),
+    "a class": np.ndarray,
+    "a key": KEY,
+}
+
+
+@samples
+@pytest.mark.parametrize("value", BAD_SAMPLES.values(), ids=BAD_SAMPLES)
+def test_samples_that_are_refused(name, call, value):
+    with refused(name):
+        call(value)
+
+
+GOOD_SAMPLES = {
+    "single precision": X.astype(np.float32),
+    "half precision": X.astype(np.float16),
+    "a jax array in single precision": jnp.asarray(X, jnp.float32),
+    "integers": np.tile([[0, 1], [1, 0], [1, 1]], (2, 1)),
+    "booleans": X > 0.5,
+    "a list": X.tolist(),
+    "a tuple": tuple(map(tuple, X.tolist())),
+    "objects": X.astype(object),
+    "decimals": [[Decimal(str(number)) for number in row] for row in X.tolist()],
+    "a data frame": pd.DataFrame(X, columns=["a", "b"]),
+    "a frame of nullable numbers": pd.DataFrame(X).convert_dtypes(),
+    "columns first": np.asfortranarray(X),
+    "a reversed view": X[::-1],
+    "foreign bytes": X.astype(">f8"),
+}
+
+
+@samples
+@pytest.mark.parametrize("value", GOOD_SAMPLES.values(), ids=GOOD_SAMPLES)
+def test_samples_that_work_as_their_numbers_do(name, call, value):
+    result = call(value)
+    assert result.dtype == np.float64
+    assert np.array_equal(result, call(np.asarray(value).astype(float)))
+
+
+def test_a_series_is_a_column():
+    series = pd.Series(X[:, 0], index=list("abcdef"))
+    assert squared_mmd(SE, series, X[:, 0]) == squared_mmd(SE, X[:, :1], X[:, :1])
+
+
+def test_the_index_of_a_frame_does_not_matter():
+    frame = pd.DataFrame(X, index=[7, 7, 7, 1, 1, 1])
+    assert median_heuristic(frame) == median_heuristic(X)
+
+
+@samples
+def test_samples_of_too_many_axes_are_refused(name, call):
+    value = X[None]
+    if name == "y" or call is SAMPLES["optimal_weights points"][1]:
+        assert call(value).shape[0] == 1
+    else:
+        with refused(name):
+            call(value)
+
+
+OTHER_DIMENSIONS = {
+    "squared_mmd y": ("y", lambda: squared_mmd(SE, X[:, :1], X)),
+    "squared_mmd x": ("x", lambda: squared_mmd(SE, X, X[:, 0])),
+    "optimal_weights": ("points", lambda: optimal_weights(SE, Uniform(dim=3), X)),
+    "equal_weights": ("points", lambda: equal_weights(SE, Uniform(), X)),
+    "squared_worst_case_error": ("points", lambda: squared_worst_case_error(SE, Uniform(), X)),
+    "kernel k": ("lengthscale", lambda: squared_mmd(SquaredExponential([1.0, 2.0, 3.0]), X, X)),
+    "kernel c": (
+        "lengthscale",
+        lambda: optimal_weights(SquaredExponential([1.0, 2.0, 3.0]), SQUARE, X),
+    ),
+    "period": ("period", lambda: optimal_weights(Korobov(period=[1.0, 2.0, 3.0]), SQUARE, X)),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), OTHER_DIMENSIONS.values(), ids=OTHER_DIMENSIONS)
+def test_dimensions_that_do_not_fit_are_refused(name, call):
+    with refused(name):
+        call()
+
+
+@pytest.mark.parametrize("function", [optimal_weights, equal_weights, squared_worst_case_error])
+@pytest.mark.parametrize("value", [1.5, -1e-9])
+def test_points_outside_the_support_are_refused(function, value):
+    with refused("points") as error:
+        function(SE, SQUARE, with_entry(value))
+    assert str(value) in str(error.value)
+    assert "row 1, coordinate 1" in str(error.value)
+
+
+def test_points_on_the_edge_of_the_support_are_inside():
+    assert np.isfinite(optimal_weights(SE, SQUARE, np.tile([[0.0, 1.0]], (6, 1))).weights).all()
+
+
+def test_too_many_points_for_a_matrix_are_refused():
+    with refused("points"):
+        optimal_weights(SE, Uniform(), np.linspace(0, 1, 30_001))
+
+
+WEIGHTS = {
+    "squared_mmd weights": ("weights", lambda value: squared_mmd(SE, X, X, value)),
+    "squared_mmd weights_x": ("weights_x", lambda value: squared_mmd(SE, X, X, weights_x=value)),
+    "data_term weights": ("weights", lambda value: data_term(SE, X, value)),
+    "squared_worst_case_error weights": (
+        "weights",
+        lambda value: squared_worst_case_error(SE, SQUARE, X, value),
+    ),
+}
+weights = pytest.mark.parametrize(("name", "call"), WEIGHTS.values(), ids=WEIGHTS)
+
+BAD_WEIGHTS = {
+    "too few": np.ones(5),
+    "too many": np.ones(7),
+    "a number": 1.0,
+    "a column": np.ones((6, 1)),
+    "a row": np.ones((1, 6)),
+    "none": [],
+    "NaN": [1.0, 1.0, 1.0, 1.0, 1.0, np.nan],
+    "a string": "equal",
+    "complex": np.ones(6) * 1j,
+}
+
+
+@weights
+@pytest.mark.parametrize("value", BAD_WEIGHTS.values(), ids=BAD_WEIGHTS)
+def test_weights_that_are_refused(name, call, value):
+    with refused(name):
+        call(value)
+
+
+@weights
+@pytest.mark.parametrize("convert", [list, pd.Series, lambda w: w.astype(np.float32)])
+def test_weights_that_work_as_their_numbers_do(name, call, convert):
+    w = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 1.0])
+    assert call(convert(w)) == call(w)
+
+
+def test_weights_of_another_batch_are_refused():
+    with refused("weights"):
+        squared_mmd(SE, np.stack([X, X]), X, np.ones((3, 6)))
+
+
+UNBIASED = {
+    "weights": lambda: squared_mmd(SE, X, X, np.ones(6), True),
+    "weights_x": lambda: squared_mmd(SE, X, X, unbiased=True, weights_x=np.ones(6)),
+    "data_term": lambda: data_term(SE, X, np.arange(6.0), unbiased=True),
+}
+
+
+@pytest.mark.parametrize("call", UNBIASED.values(), ids=UNBIASED)
+def test_the_u_statistic_refuses_weights(call):
+    with refused("weights"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("y", lambda: squared_mmd(SE, X[:1], X, unbiased=True)),
+        ("x", lambda: squared_mmd(SE, X, X[:1], unbiased=True)),
+        ("x", lambda: data_term(SE, X[:1], unbiased=True)),
+    ],
+)
+def test_the_u_statistic_needs_two_rows(name, call):
+    with refused(name):
+        call()
+
+
+def test_a_truth_value_of_numpy_chooses_the_u_statistic():
+    assert squared_mmd(SE, X, X, unbiased=np.bool_(True)) == squared_mmd(SE, X, X, unbiased=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, "a", np.ones(3), [1.0, 2.0], 1j])
+def test_data_terms_that_are_refused(value):
+    with refused("data_term"):
+        squared_mmd(SE, X, X, data_term=value)
+
+
+BAD_NUGGETS = [-1e-9, np.nan, np.inf, "small", None, [1e-8, 1e-8], 1j]
+
+
+@pytest.mark.parametrize("value", BAD_NUGGETS)
+def test_nuggets_that_are_refused(value):
+    with refused("nugget"):
+        optimal_weights(SE, SQUARE, X, nugget=value)
+
+
+@pytest.mark.parametrize("value", [1, np.float32(0.5), np.array(0.5), jnp.array(0.5)])
+def test_nuggets_that_work(value):
+    assert optimal_weights(SE, SQUARE, X, nugget=value).nugget == float(value)
+
+
+POINT_SETS = [iid, sobol, halton, latin_hypercube, lattice]
+BAD_COUNTS = [0, -1, 2.5, True, "4", None, np.nan, np.inf, (4,), np.array([4, 5])]
+
+
+@pytest.mark.parametrize("point_set", POINT_SETS)
+@pytest.mark.parametrize("m", BAD_COUNTS, ids=str)
+def test_numbers_of_points_that_are_refused(point_set, m):
+    with refused("m"):
+        point_set(KEY, m, Uniform())
+
+
+@pytest.mark.parametrize("nodes", BAD_COUNTS, ids=str)
+def test_numbers_of_nodes_that_are_refused(nodes):
+    with refused("nodes"):
+        tensor_grid(nodes, Uniform())
+
+
+@pytest.mark.parametrize("point_set", POINT_SETS)
+@pytest.mark.parametrize("m", [4.0, np.int64(4), np.array(4), jnp.array(4)])
+def test_whole_numbers_of_any_type_work(point_set, m):
+    assert point_set(KEY, m, Uniform()).shape == (4, 1)
+
+
+BAD_KEYS = {
+    "an integer": 0,
+    "None": None,
+    "a NumPy generator": np.random.default_rng(0),
+    "a string": "seed",
+    "several keys": jax.random.split(KEY),
+    "a number of jax": jnp.array(3),
+    "numbers of jax": jnp.array([0.5, 1.5]),
+    "the function": jax.random.key,
+}
+
+
+@pytest.mark.parametrize("point_set", POINT_SETS)
+@pytest.mark.parametrize("key", BAD_KEYS.values(), ids=BAD_KEYS)
+def test_keys_that_are_refused(point_set, key):
+    with refused("key"):
+        point_set(key, 4, Uniform())
+
+
+@pytest.mark.parametrize("point_set", POINT_SETS)
+@pytest.mark.parametrize(
+    "make", [jax.random.PRNGKey, lambda seed: jax.random.key(seed, impl="rbg")]
+)
+def test_keys_of_other_kinds_work(point_set, make):
+    assert point_set(make(0), 4, Uniform()).shape == (4, 1)
+
+
+KERNEL_USERS = {
+    "squared_mmd": lambda kernel: squared_mmd(kernel, X, X),
+    "data_term": lambda kernel: data_term(kernel, X),
+    "optimal_weights": lambda kernel: optimal_weights(kernel, SQUARE, X),
+    "equal_weights": lambda kernel: equal_weights(kernel, SQUARE, X),
+    "squared_worst_case_error": lambda kernel: squared_worst_case_error(kernel, SQUARE, X),
+}
+BAD_KERNELS = {
+    "a number": 1.0,
+    "None": None,
+    "a string": "gaussian",
+    "a class": SquaredExponential,
+    "a measure": Normal(),
+    "a matrix": np.eye(6),
+}
+
+
+@pytest.mark.parametrize("call", KERNEL_USERS.values(), ids=KERNEL_USERS)
+@pytest.mark.parametrize("kernel", BAD_KERNELS.values(), ids=BAD_KERNELS)
+def test_kernels_that_are_refused(call, kernel):
+    with refused("kernel"):
+        call(kernel)
+
+
+@pytest.mark.parametrize("user", ["optimal_weights", "equal_weights", "squared_worst_case_error"])
+def test_own_functions_are_refused_as_base_kernels(user):
+    with refused("kernel"):
+        KERNEL_USERS[user](lambda a, b: a @ b)
+
+
+@pytest.mark.parametrize("user", ["squared_mmd", "data_term"])
+def test_own_functions_must_give_one_number(user):
+    with refused("kernel"):
+        KERNEL_USERS[user](lambda a, b: jnp.exp(-((a - b) ** 2)))
+
+
+MEASURE_USERS = {
+    **{f.__name__: (lambda measure, f=f: f(KEY, 4, measure)) for f in POINT_SETS},
+    "tensor_grid": lambda measure: tensor_grid(2, measure),
+    "optimal_weights": lambda measure: optimal_weights(SE, measure, [0.2, 0.4]),
+    "equal_weights": lambda measure: equal_weights(SE, measure, [0.2, 0.4]),
+    "squared_worst_case_error": lambda measure: squared_worst_case_error(SE, measure, [0.2, 0.4]),
+}
+BAD_MEASURES = {
+    "an unfrozen distribution": scipy.stats.norm,
+    "an unfrozen discrete distribution": scipy.stats.poisson,
+    "a multivariate distribution": scipy.stats.multivariate_normal([0.0, 0.0]),
+    "a multivariate t distribution": scipy.stats.multivariate_t([0.0, 0.0]),
+    "a frozen distribution of arrays": scipy.stats.gumbel_r([0.0, 1.0]),
+    "a density estimate": scipy.stats.gaussian_kde(X[:, 0]),
+    "a class": Uniform,
+    "a kernel": SE,
+    "a number": 1.0,
+    "None": None,
+    "a string": "uniform",
+}
+
+
+@pytest.mark.parametrize("call", MEASURE_USERS.values(), ids=MEASURE_USERS)
+@pytest.mark.parametrize("measure", BAD_MEASURES.values(), ids=BAD_MEASURES)
+def test_measures_that_are_refused(call, measure):
+    with refused("measure"):
+        call(measure)

@@ -1,0 +1,452 @@
+"""Embeddings are integrals: checked for every pair against integration in extended precision."""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+import scipy.stats
+
+import reference
+from catalogue import CLOSED_PAIRS, KERNELS, MEASURES, PAIRS, SPACES
+from owlfi import (
+    Beta,
+    Constant,
+    Empirical,
+    Exponential,
+    FunctionKernel,
+    Gamma,
+    Korobov,
+    Laplace,
+    Matern,
+    Mixture,
+    Normal,
+    Poisson,
+    Product,
+    Separable,
+    SquaredExponential,
+    Uniform,
+    embed,
+)
+
+DOCUMENTED = 1e-12
+LENGTHSCALES = (0.01, 0.3, 20.0)  # in interquartile ranges of the measure
+QUANTILES = [1e-12, 0.01, 0.37, 0.9, 1 - 1e-12]
+ISOTROPIC = [
+    "matern-1/2",
+    "matern-5/2",
+    "matern-1.2",
+    "inverse-multiquadric",
+    "rational-quadratic-0.7",
+]
+
+
+def quantiles(measure, levels):
+    return np.asarray(measure.from_uniform(jnp.array(levels)[:, None]))
+
+
+def lengthscales(kernel, measure, factors=LENGTHSCALES):
+    """Numbers; periods of a periodic kernel reach across an unbounded measure."""
+    low, high = quantiles(MEASURES[measure].measure, [0.25, 0.75]).ravel()
+    if KERNELS[kernel].periodic and measure == "normal":
+        factors = [max(factor, 1.0) for factor in factors]
+    return [float(factor * (high - low)) for factor in factors]
+
+
+def mean_error(kernel, measure, lengthscale, levels):
+    row, line = KERNELS[kernel], MEASURES[measure].line
+    u = quantiles(MEASURES[measure].measure, levels)
+    expected = [line.mean(row.formula, lengthscale, float(x), row.periodic) for x in u.ravel()]
+    actual = embed(row.make(lengthscale), MEASURES[measure].measure).mean(u)
+    return np.abs(np.asarray(actual) / np.array(expected) - 1).max()
+
+
+def norm2_error(kernel, measure, lengthscale):
+    row = KERNELS[kernel]
+    expected = MEASURES[measure].line.norm2(row.formula, lengthscale, row.periodic)
+    actual = embed(row.make(lengthscale), MEASURES[measure].measure).norm2
+    return abs(float(actual) / expected - 1)
+
+
+pairs = pytest.mark.parametrize(("kernel", "measure"), PAIRS)
+closed_pairs = pytest.mark.parametrize(("kernel", "measure"), CLOSED_PAIRS)
+
+
+@pytest.fixture
+def op_by_op():
+    """Without compilation, which would take most of a second for each of hundreds of programs."""
+    with jax.disable_jit():
+        yield
+
+
+# The reference
+
+
+@pytest.mark.parametrize(
+    ("measure", "density", "ends"),
+    [
+        ("beta-2.5-0.7", lambda x, y: x**1.5 * y ** (mpmath.mpf(0.7) - 1), (0, 1)),
+        ("gamma-0.5", lambda x, y: x**-0.5 * mpmath.exp(-2 * x), (0, 60)),
+    ],
+)
+def test_reference_agrees_with_mpmath_to_16_digits(measure, density, ends):
+    u, lengthscale = 0.0625, 0.03125
+    with mpmath.workdps(30):
+        splits = [ends[0], u / 2, u, 2 * u, 4 * u, 0.5, 0.75, *([] if ends[1] == 1 else [2, 8, 20])]
+
+        def piece(function):
+            inner = mpmath.quad(lambda x: function(x, ends[1] - x), splits)
+            outer = mpmath.quad(lambda y: function(ends[1] - y, y), [0, ends[1] - splits[-1]])
+            return inner + outer
+
+        kernel = lambda x: mpmath.exp(-abs(x - u) / lengthscale)  # noqa: E731
+        expected = piece(lambda x, y: density(x, y) * kernel(x)) / piece(density)
+    actual = MEASURES[measure].line.mean(reference.matern(0.5), lengthscale, u)
+    assert abs(actual / reference.number(expected) - 1) < 1e-15
+
+
+@pytest.mark.parametrize("lengthscale", [0.03, 1.0, 40.0])
+def test_reference_norm_of_a_normal_is_known(lengthscale):
+    expected = 1 / np.sqrt(1 + 2 * (2 / np.longdouble(lengthscale)) ** 2)
+    actual = MEASURES["normal"].line.norm2(reference.squared_exponential, lengthscale)
+    assert abs(actual / expected - 1) < 1e-15
+
+
+# One dimension
+
+
+@pairs
+@pytest.mark.usefixtures("op_by_op")
+def test_mean_is_the_integral(kernel, measure):
+    (lengthscale,) = lengthscales(kernel, measure, [0.3])
+    assert mean_error(kernel, measure, lengthscale, [0.37, 1 - 1e-12]) <= DOCUMENTED
+
+
+@pytest.mark.slow
+@pairs
+def test_mean_is_the_integral_for_short_and_long_lengthscales_and_in_the_tails(kernel, measure):
+    for lengthscale in lengthscales(kernel, measure):
+        assert mean_error(kernel, measure, lengthscale, QUANTILES) <= DOCUMENTED
+
+
+@pytest.mark.parametrize(
+    ("kernel", "measure"),
+    [
+        *CLOSED_PAIRS,
+        *product(["squared-exponential", "matern-1.2", "korobov-1"], ["poisson", "empirical"]),
+        *product(["matern-1.2", "rational-quadratic-0.7", "product"], ["normal"]),
+        ("squared-exponential", "gamma-0.5"),
+    ],
+)
+def test_norm2_is_the_double_integral(kernel, measure):
+    (lengthscale,) = lengthscales(kernel, measure, [0.3])
+    assert norm2_error(kernel, measure, lengthscale) <= DOCUMENTED
+
+
+@pytest.mark.slow
+@pairs
+def test_norm2_is_the_double_integral_for_short_and_long_lengthscales(kernel, measure):
+    for lengthscale in lengthscales(kernel, measure):
+        assert norm2_error(kernel, measure, lengthscale) <= DOCUMENTED
+
+
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e3])
+def test_norm2_of_a_uniform_measure_keeps_its_digits(lengthscale):
+    for kernel in ["squared-exponential", "inverse-multiquadric", "rational-quadratic-1"]:
+        assert norm2_error(kernel, "uniform", lengthscale) <= DOCUMENTED
+
+
+def test_constant_kernel_embeds_as_itself():
+    embedding = embed(Constant(0.3), Gamma(2.0))
+    assert np.array_equal(embedding.mean([1.0, 2.0]), [0.3, 0.3])
+    assert embedding.norm2 == 0.3
+
+
+def test_frozen_scipy_distribution_is_embedded():
+    embedding = embed(SquaredExponential(0.7), scipy.stats.norm(0.5, 2))
+    own = embed(SquaredExponential(0.7), Normal(0.5, 2))
+    assert np.array_equal(embedding.mean([1.0]), own.mean([1.0]))
+
+
+# Several dimensions
+
+
+def test_separable_kernel_multiplies_over_coordinates():
+    measure = Product(Normal(0.5, 2), Exponential(1.7), Beta(2.5, 0.7))
+    kernel = Separable(Matern(1.5, [0.5, 1.0, 2.0]))
+    u = np.array([[1.0, 0.3, 0.9]])
+    parts = [
+        embed(Matern(1.5, ell), part)
+        for ell, part in zip([0.5, 1.0, 2.0], measure.parts, strict=True)
+    ]
+    expected = [part.mean(u[:, j]).item() for j, part in enumerate(parts)]
+    embedding = embed(kernel, measure)
+    assert embedding.mean(u).item() == pytest.approx(np.prod(expected), rel=1e-14)
+    assert embedding.norm2 == pytest.approx(np.prod([part.norm2 for part in parts]), rel=1e-14)
+
+
+def test_korobov_kernel_multiplies_over_coordinates():
+    kernel = Korobov(2, weight=[0.5, 2.0], period=[1.0, 3.0])
+    embedding = embed(kernel, Uniform([0, 1], [0.5, 2]))
+    first = embed(Korobov(2, 0.5, 1.0), Uniform(0, 0.5))
+    second = embed(Korobov(2, 2.0, 3.0), Uniform(1, 2))
+    expected = first.mean([0.1]) * second.mean([1.7])
+    assert embedding.mean([[0.1, 1.7]]) == pytest.approx(expected, rel=1e-14)
+
+
+def test_mixture_in_two_dimensions_is_linear_in_its_components():
+    parts = [Normal([0, 1], 0.5), Product(Uniform(-1, 1), Laplace(0.3, 0.8))]
+    kernel, u = Matern(2.5, [0.7, 1.5]), np.array([[0.2, 0.5]])
+    mixed = embed(kernel, Mixture(parts, [0.25, 0.75])).mean(u)
+    expected = 0.25 * embed(kernel, parts[0]).mean(u) + 0.75 * embed(kernel, parts[1]).mean(u)
+    assert mixed == pytest.approx(expected, rel=1e-14)
+
+
+def test_empirical_measure_in_two_dimensions_is_a_sum_over_its_rows():
+    rows, weights = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]]), np.array([0.5, 0.25, 0.25])
+    kernel = Matern(1.2, [0.7, 1.5])
+    embedding = embed(kernel, Empirical(rows, weights))
+    assert embedding.mean(rows) == pytest.approx(kernel.gram(rows, rows) @ weights, rel=1e-14)
+    assert embedding.norm2 == pytest.approx(weights @ kernel.gram(rows, rows) @ weights, rel=1e-14)
+
+
+def isotropic_errors(kernel, space, ell, levels):
+    row, (measure, lines) = KERNELS[kernel], SPACES[space]
+    embedding = embed(row.make(np.array(ell)), measure)
+    u = np.asarray(measure.from_uniform(jnp.array(levels)))
+    expected = [reference.box_mean(lines, row.formula, ell, x) for x in u]
+    yield np.abs(np.asarray(embedding.mean(u)) / np.array(expected) - 1).max()
+    yield abs(float(embedding.norm2) / reference.box_norm2(lines, row.formula, ell) - 1)
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC)
+def test_isotropic_kernel_in_two_dimensions_is_integrated(kernel):
+    for error in isotropic_errors(kernel, "mixed-2", [0.4, 1.3], [[0.37, 0.9]]):
+        assert error <= DOCUMENTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ISOTROPIC)
+@pytest.mark.parametrize("space", ["uniform-2", "normal-2", "mixed-2"])
+@pytest.mark.parametrize("ell", [[0.03, 0.04], [0.4, 1.3], [40.0, 20.0]])
+def test_isotropic_kernel_in_two_dimensions_is_integrated_everywhere(kernel, space, ell):
+    levels = [[0.37, 0.9], [0.5, 0.5], [1e-12, 0.5], [1e-12, 1 - 1e-12]]
+    for error in isotropic_errors(kernel, space, ell, levels):
+        assert error <= DOCUMENTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ISOTROPIC)
+@pytest.mark.parametrize("space", ["uniform-3", "normal-3", "mixed-3"])
+def test_isotropic_kernel_in_three_dimensions_is_integrated_to_nine_digits(kernel, space):
+    for error in isotropic_errors(kernel, space, [0.6, 1.3, 0.9], [[0.37, 0.9, 0.1]]):
+        assert error <= 1e-9  # the reference has no more
+
+
+# Transformations
+
+
+def numbers(tree):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def central_differences(function, tree):
+    """The derivative in every number of a tree, by differences of fourth order."""
+    leaves, build = jax.tree.flatten(tree)
+
+    def at(i, j, step):
+        moved = leaves[i].reshape(-1).at[j].add(step).reshape(leaves[i].shape)
+        return function(jax.tree.unflatten(build, [*leaves[:i], moved, *leaves[i + 1 :]]))
+
+    def slope(i, j, h=1e-3):
+        near, far = (at(i, j, step) - at(i, j, -step) for step in (h, 2 * h))
+        return (8 * near - far) / (12 * h)
+
+    return np.array([slope(i, j) for i, leaf in enumerate(leaves) for j in range(leaf.size)])
+
+
+def mean_of(tree):
+    kernel, measure, u = tree
+    return embed(kernel, measure).mean(u)[0]
+
+
+def norm2_of(tree):
+    return embed(*tree).norm2
+
+
+U = jnp.array([[0.4]])
+
+
+@closed_pairs
+@pytest.mark.usefixtures("op_by_op")
+def test_closed_form_mean_has_derivatives_in_point_kernel_and_measure(kernel, measure):
+    tree = (KERNELS[kernel].make(0.8), MEASURES[measure].measure, U)
+    expected = central_differences(mean_of, tree)
+    assert numbers(jax.grad(mean_of)(tree)) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@closed_pairs
+@pytest.mark.usefixtures("op_by_op")
+def test_closed_form_norm2_has_derivatives_in_kernel_and_measure(kernel, measure):
+    tree = (KERNELS[kernel].make(0.8), MEASURES[measure].measure)
+    if embed(*tree).measure is None or measure in ("half-normal", "truncated-normal"):
+        pytest.skip("integrated numerically")
+    expected = central_differences(norm2_of, tree)
+    assert numbers(jax.grad(norm2_of)(tree)) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@closed_pairs
+@pytest.mark.usefixtures("op_by_op")
+def test_closed_form_has_finite_derivatives_at_the_ends_of_the_support(kernel, measure):
+    for lengthscale, level in product([1e-3, 1e3], [0.0, 0.5, 1.0]):
+        row = MEASURES[measure]
+        u = np.clip(row.twin.ppf([[level]]), -1e3, 1e3)
+        tree = (KERNELS[kernel].make(lengthscale), row.measure, jnp.array(u))
+        assert np.isfinite(numbers(jax.grad(mean_of)(tree))).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "measure"),
+    [
+        ("squared-exponential", "truncated-normal"),
+        ("squared-exponential", "laplace"),
+        ("matern-5/2", "exponential"),
+        ("korobov-2", "uniform"),
+    ],
+)
+def test_closed_form_mean_is_the_same_inside_jit_and_vmap(kernel, measure):
+    kernel, measure = KERNELS[kernel].make(0.8), MEASURES[measure].measure
+    u = jnp.array([[0.1], [0.4], [1.3]])
+    expected = embed(kernel, measure).mean(u)
+    compiled = jax.jit(lambda k, m, u: embed(k, m).mean(u))(kernel, measure, u)
+    mapped = jax.vmap(lambda m, x: embed(kernel, m).mean(x[None])[0], (None, 0))(measure, u)
+    assert compiled == pytest.approx(expected, rel=1e-14)
+    assert mapped == pytest.approx(expected, rel=1e-14)
+
+
+def test_closed_form_is_batched_over_measures():
+    means = jnp.array([0.0, 0.5, 2.0])
+    kernel = Matern(1.5, 0.7)
+    mapped = jax.vmap(lambda mean: embed(kernel, Normal(mean, 2.0)).norm2)(means)
+    assert mapped == pytest.approx(np.full(3, embed(kernel, Normal(0.0, 2.0)).norm2), rel=1e-14)
+
+
+@pytest.mark.slow
+@closed_pairs
+def test_every_closed_form_is_the_same_inside_jit(kernel, measure):
+    tree = (KERNELS[kernel].make(0.8), MEASURES[measure].measure)
+    compiled = jax.jit(lambda tree: (embed(*tree).mean(U), embed(*tree).norm2))(tree)
+    assert compiled[0] == pytest.approx(embed(*tree).mean(U), rel=1e-13)
+    assert compiled[1] == pytest.approx(embed(*tree).norm2, rel=1e-13)
+
+
+def assert_differentiable_in_point_and_lengthscale(kernel, measure):
+    def function(tree):
+        kernel, u = tree
+        return embed(kernel, MEASURES[measure].measure).mean(u)[0]
+
+    tree = (KERNELS[kernel].make(0.8), U)
+    expected = central_differences(function, tree)
+    assert numbers(jax.grad(function)(tree)) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "measure"),
+    [
+        ("squared-exponential", "gamma-0.5"),
+        ("matern-1/2", "beta-0.5-0.5"),
+        ("inverse-multiquadric", "student-t-1"),
+        ("product", "scipy-gumbel"),
+        ("matern-1.2", "log-normal"),
+    ],
+)
+@pytest.mark.usefixtures("op_by_op")
+def test_quadrature_is_differentiable_in_point_and_lengthscale(kernel, measure):
+    assert_differentiable_in_point_and_lengthscale(kernel, measure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "measure"), [pair for pair in PAIRS if pair[1] not in ("empirical",)]
+)
+def test_every_mean_is_differentiable_in_point_and_lengthscale(kernel, measure):
+    assert_differentiable_in_point_and_lengthscale(kernel, measure)
+
+
+def test_quadrature_is_the_same_inside_jit_where_the_measure_is_a_constant():
+    kernel, measure, u = Matern(1.5, 0.7), Gamma(0.5, 2.0), jnp.array([[0.1], [2.0]])
+    compiled = jax.jit(lambda k, u: embed(k, measure).mean(u))(kernel, u)
+    assert compiled == pytest.approx(embed(kernel, measure).mean(u), rel=1e-14)
+
+
+def test_embedding_survives_a_pytree_round_trip():
+    embedding = embed(0.5 * Matern(1.5, [0.7, 1.0]) + 0.1, Product(Normal(), Gamma(2.0)))
+    leaves, tree = jax.tree.flatten(embedding)
+    assert jax.tree.unflatten(tree, leaves).norm2 == embedding.norm2
+
+
+# Errors
+
+
+def test_traced_measure_without_closed_form_is_refused():
+    with pytest.raises(ValueError, match="Gamma"):
+        jax.jit(lambda shape: embed(SquaredExponential(1.0), Gamma(shape)).mean(U))(2.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "u"),
+    [(Uniform(0, 1), 1.5), (Exponential(1.0), -0.1), (Poisson(2.0), -1.0), (Beta(2, 2), 1.01)],
+)
+def test_point_outside_the_support_is_refused(measure, u):
+    with pytest.raises(ValueError, match=r"u has a value outside the support.*row 1"):
+        embed(SquaredExponential(1.0), measure).mean([0.5, u])
+
+
+def test_point_of_the_wrong_dimension_is_refused():
+    with pytest.raises(ValueError, match="u has 3 columns where 2 are expected"):
+        embed(SquaredExponential(1.0), Normal(dim=2)).mean([[0.0, 0.0, 0.0]])
+
+
+def test_nan_among_the_points_is_refused():
+    with pytest.raises(ValueError, match="u has a value that is NaN"):
+        embed(SquaredExponential(1.0), Normal()).mean([0.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (SquaredExponential([1.0, 2.0]), "lengthscale"),
+        (0.5 * Matern(1.5, [1.0, 2.0]) + 0.1, "lengthscale"),
+        (Korobov(1, period=[1.0, 2.0]), "period"),
+        (Separable(Matern(1.5, [1.0, 2.0])), "lengthscale"),
+    ],
+)
+def test_kernel_of_another_dimension_is_refused(kernel, name):
+    with pytest.raises(ValueError, match=f"{name} .*2 entries.*3 coordinates"):
+        embed(kernel, Normal(dim=3))
+
+
+def test_function_of_ones_own_has_no_embedding():
+    kernel = FunctionKernel(lambda a, b: jnp.exp(-jnp.abs(a - b).sum()))
+    for combined in (kernel, 2.0 * kernel, kernel + 1.0, kernel * SquaredExponential(1.0)):
+        with pytest.raises(ValueError, match="FunctionKernel has no embedding"):
+            embed(combined, Normal())
+
+
+def test_bare_function_is_not_a_kernel():
+    with pytest.raises(ValueError, match="kernel must be a Kernel"):
+        embed(lambda a, b: a @ b, Normal())
+
+
+def test_bare_array_is_not_a_measure():
+    with pytest.raises(ValueError, match="measure must be"):
+        embed(SquaredExponential(1.0), np.zeros(3))
+
+
+def test_product_of_an_isotropic_and_a_periodic_kernel_is_refused_or_integrated():
+    kernel = Matern(1.5, 0.7) * Korobov(1)
+    u = np.array([[0.3, 0.6]])
+    alone = embed(kernel, Uniform(0, 1, dim=2)).mean(u)
+    assert np.isfinite(alone).all()
