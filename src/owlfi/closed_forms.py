@@ -135,11 +135,11 @@ def _(kernel: SquaredExponential, measure: Laplace) -> ClosedForm:
 def _(kernel: SquaredExponential, measure: TruncatedNormal) -> ClosedForm:
     l2, v = kernel.lengthscale**2, measure.sd**2
     sd = kernel.lengthscale * measure.sd / jnp.sqrt(l2 + v)
-    log_mass = log_ndtr_difference(*measure.standard_ends)
+    log_mass = log_ndtr_difference(*measure.standard_ends(measure.mean, measure.sd))
 
     def mean(u: Array) -> Array:
         center = (u * v + measure.mean * l2) / (l2 + v)  # of the product of both Gaussians
-        log_inside = log_ndtr_difference((measure.low - center) / sd, (measure.high - center) / sd)
+        log_inside = log_ndtr_difference(*measure.standard_ends(center, sd))
         exponent = -0.5 * (u - measure.mean) ** 2 / (l2 + v) + log_inside - log_mass
         return jnp.sqrt(l2 / (l2 + v)) * jnp.exp(exponent)
 

@@ -25,6 +25,7 @@ _COORDINATES_AT_ONCE = 16
 _GAUSSIAN_PANELS = np.array([0.5, 1.5, 3.0, 5.0, 7.0, 9.0, 12.0])
 _EXPONENTIAL_PANELS = np.array([0.5, 2.0, 4.0, 7.0, 11.0, 16.0, 23.0, 32.0, 45.0])
 _ALGEBRAIC_PANELS = 0.5 * 3.0 ** np.arange(30)
+_SINGULAR_PANELS = np.concatenate([0.5 * 4.0 ** -np.arange(14.0, 0.0, -1), _EXPONENTIAL_PANELS])
 
 
 def _lengthscale(value: Any) -> Array:
@@ -164,6 +165,10 @@ class Matern(RadialKernel):
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         at_zero = gamma(self.nu) * 2 ** (self.nu - 1)
         return scaled_bessel_k(self.nu, 2 * self.nu * r2) / at_zero
+
+    def panels(self) -> Float[Array, "p #s"]:
+        smooth = (self.nu - 0.5).is_integer()  # on either side of 0; others behave as r^(2 nu)
+        return _multiples(_EXPONENTIAL_PANELS if smooth else _SINGULAR_PANELS, self.lengthscale)
 
 
 class InverseMultiquadric(RadialKernel):

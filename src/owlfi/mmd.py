@@ -61,6 +61,7 @@ def squared_mmd(
     term = as_array("data_term", data_term)
     if term.ndim:
         raise ValueError(f"data_term must be one number, got shape {term.shape}")
+    w = jnp.broadcast_to(w, y.shape[:-1])  # one shape, one compilation
     return _combine(k, y, x, w, v, term, bool(unbiased))
 
 
@@ -115,7 +116,7 @@ def _combine(
 ) -> Array:
     batch = y.shape[:-2]
     samples = y.reshape(-1, *y.shape[-2:])
-    w = jnp.broadcast_to(w, y.shape[:-1]).reshape(samples.shape[:2])
+    w = w.reshape(samples.shape[:2])
     # All thetas' rows in one product with x: far faster than one theta after the other.
     witness = row_sums(kernel, samples.reshape(-1, x.shape[1]), x, v).reshape(w.shape)
     own = jax.lax.map(lambda s: _self_term(kernel, s[0], s[1], unbiased), (samples, w))

@@ -6,6 +6,7 @@ pass, too.
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,10 +26,11 @@ Tile = Callable[[Array, Array], Array]
 _LARGEST_SIDE = 1024  # of a tile's rows
 _PAIRS = 5 * 2**18  # of a tile: ten megabytes stay in the cache
 _DIFFERENCES = 2**24  # all coordinates of a tile's pairs may have to be held at once
-_FEW_COORDINATES = 3
+_FEW_COORDINATES = 1
 _LARGE_SQUARED_NORM = 1e3
 
 
+@eqx.filter_jit
 def row_sums(
     kernel: Kernel, y: Float[Array, "m d"], x: Float[Array, "n d"], weights: Float[Array, " n"]
 ) -> Float[Array, " m"]:
@@ -45,6 +47,7 @@ def row_sums(
     return _rows(kernel.gram, y, x, weights)
 
 
+@eqx.filter_jit
 def self_sum(
     kernel: Kernel, x: Float[Array, "n d"], weights: Float[Array, " n"]
 ) -> Float[Array, ""]:

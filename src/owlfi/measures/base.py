@@ -74,8 +74,8 @@ class Family(Measure):
         frozen = self.frozen()
         middle, lower, upper = frozen.median(), frozen.ppf(level), frozen.isf(level)
         return (
-            np.where(np.isfinite(low), lower - low, middle - lower),
-            np.where(np.isfinite(high), high - upper, upper - middle),
+            np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
+            np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
         )
 
     def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -102,6 +102,14 @@ class Family(Measure):
             jnp.where(jnp.isfinite(high), 0.5 * (low + high), low + 1),
             jnp.where(jnp.isfinite(high), high - 1, 0.0),
         )
+
+
+def _extended(distances: np.ndarray) -> np.ndarray:
+    """Distances that go on growing where scipy's quantiles of tiny levels stop or are infinite."""
+    rows = [distances[0]]
+    for row in distances[1:]:
+        rows.append(np.where((row > rows[-1]) & np.isfinite(row), row, 1.5 * rows[-1]))
+    return np.stack(rows)
 
 
 class LineFamily(Family):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.stats
 from jax.scipy.special import betaln, gammaln, ndtri
 from jaxtyping import Array, Float
+from scipy.special import log_ndtr, ndtri_exp
 
 from owlfi.checks import as_array, is_traced, positive
 from owlfi.measures.base import LineFamily, coordinates
@@ -168,17 +169,32 @@ class TruncatedNormal(LineFamily):
     def support(self) -> Ends:
         return self.low, self.high
 
-    @property
-    def standard_ends(self) -> Ends:
-        """The ends in units of sd from the mean."""
-        return (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+    def standard_ends(self, center: Array, sd: Array) -> Ends:
+        """The ends in units of sd from a center; infinite ones without a derivative."""
+        finite = (jnp.where(jnp.isinf(end), 0.0, end) for end in (self.low, self.high))
+        low, high = ((end - center) / sd for end in finite)
+        return (
+            jnp.where(jnp.isinf(self.low), self.low, low),
+            jnp.where(jnp.isinf(self.high), self.high, high),
+        )
 
     def frozen(self) -> Any:
-        low, high = (np.asarray(end) for end in self.standard_ends)
+        low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
         return scipy.stats.truncnorm(low, high, np.asarray(self.mean), np.asarray(self.sd))
 
+    def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, sd = np.asarray(self.mean), np.asarray(self.sd)
+        low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
+        mass = np.asarray(log_ndtr_difference(jnp.asarray(low), jnp.asarray(high)))
+        lower, upper = _lower_quantile(low, mass, level), -_lower_quantile(-high, mass, level)
+        middle = (self.frozen().median() - mean) / sd
+        return (
+            sd * np.where(np.isfinite(low), np.maximum(lower - low, 0.0), middle - lower),
+            sd * np.where(np.isfinite(high), np.maximum(high - upper, 0.0), upper - middle),
+        )
+
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        log_mass = log_ndtr_difference(*self.standard_ends)
+        log_mass = log_ndtr_difference(*self.standard_ends(self.mean, self.sd))
         return _standard_normal((u - self.mean) / self.sd) - jnp.log(self.sd) - log_mass
 
 
@@ -319,6 +335,14 @@ class StudentT(LineFamily):
         z = (u - self.loc) / self.scale
         constant = -betaln(0.5, self.df / 2) - 0.5 * jnp.log(self.df) - jnp.log(self.scale)
         return constant - 0.5 * (self.df + 1) * jnp.log1p(z**2 / self.df)
+
+
+def _lower_quantile(end: np.ndarray, log_mass: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """x with Φ(x) = Φ(end) + level · mass, in logarithms: scipy's quantiles stop at 1e-16."""
+    log_part = np.log(level) + log_mass
+    from_below = np.logaddexp(log_ndtr(end), log_part)
+    from_above = log_ndtr(-end) + np.log1p(-np.exp(np.minimum(log_part - log_ndtr(-end), 0.0)))
+    return np.where(end < 0, ndtri_exp(from_below), -ndtri_exp(from_above))
 
 
 def _power(exponent: Array, base: Array) -> Array:
