@@ -236,3 +236,6 @@ CLOSED_PAIRS = [
         ["uniform"],
     ),
 ]
+
+OPEN_PAIRS = [pair for pair in PAIRS if pair not in CLOSED_PAIRS]
+QUICK_PAIRS = [*CLOSED_PAIRS, *OPEN_PAIRS[::3]]

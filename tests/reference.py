@@ -302,7 +302,7 @@ def matern(nu: float) -> Formula:
         return np.exp(-t) * np.polynomial.polynomial.polyval(t, coefficients.astype(r.dtype))
 
     def bessel(r: Values, lengthscale: float) -> Values:
-        t = np.maximum(np.sqrt(r.dtype.type(2 * nu)) * r / lengthscale, 1e-100)
+        t = np.clip(np.sqrt(r.dtype.type(2 * nu)) * r / lengthscale, 1e-100, 1e4)
         return 2 * (t / 2) ** nu * kve(nu, t.astype(float)) * np.exp(-t) / at_zero
 
     if nu not in polynomials:

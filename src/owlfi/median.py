@@ -96,16 +96,52 @@ def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
     def rows(start: int) -> _Bracket:
         with np.errstate(over="ignore"):  # infinite squares sort where they should
             block = _upper_block(x, start)
-        from_low = block >= low
-        below = block.size - int(np.count_nonzero(from_low))
-        closed = block[np.logical_and(from_low, block <= high, out=from_low)]
-        kept = closed[(closed > low) & (closed < high)]
-        low_end = int(np.count_nonzero(closed == low))
-        high_end = int(np.count_nonzero(closed == high)) if high > low else 0
-        return _Bracket(below, low_end, len(kept), high_end, kept[::stride])
+        return _bracket(block, low, high, stride)
 
+    if x.shape[1] == 1:
+        return _scan_line(np.sort(x[:, 0]), low, high, stride)
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
-        parts = list(threads.map(rows, range(0, len(x) - 1, _ROWS)))
+        return _join(list(threads.map(rows, range(0, len(x) - 1, _ROWS))))
+
+
+def _scan_line(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
+    """The same for sorted numbers: only pairs near the interval are looked at one by one."""
+    slack = 1e-12 * np.abs(x).max()  # far above rounding
+    i = np.arange(len(x))
+    near = np.sqrt(low) - slack if low > 0 else -np.inf
+    first = np.maximum(np.searchsorted(x, x + near), i + 1)
+    last = np.maximum(np.searchsorted(x, x + np.sqrt(high) + slack, side="right"), first)
+    counts = last - first
+
+    def rows(part: np.ndarray) -> _Bracket:
+        repeats = counts[part]
+        ends = np.cumsum(repeats)
+        offsets = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
+        others = x[np.repeat(first[part], repeats) + offsets]
+        with np.errstate(over="ignore"):
+            squares = np.square(others - np.repeat(x[part], repeats))
+        skipped = int((first[part] - part - 1).sum())
+        return _bracket(squares, low, high, stride, skipped)
+
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _KEPT)) + 1  # bounded memory
+    return _join([rows(part) for part in np.split(i, cuts)])
+
+
+def _bracket(
+    squares: np.ndarray, low: float, high: float, stride: int, skipped: int = 0
+) -> _Bracket:
+    """Where squares lie, and `skipped` ones that are known to be below."""
+    from_low = squares >= low
+    below = skipped + squares.size - int(np.count_nonzero(from_low))
+    closed = squares[np.logical_and(from_low, squares <= high, out=from_low)]
+    kept = closed[(closed > low) & (closed < high)]
+    low_end = int(np.count_nonzero(closed == low))
+    high_end = int(np.count_nonzero(closed == high)) if high > low else 0
+    thinned = kept[::stride].copy()  # a view would hold all of it in memory
+    return _Bracket(below, low_end, len(kept), high_end, thinned)
+
+
+def _join(parts: list[_Bracket]) -> _Bracket:
     kept = np.concatenate([part.kept for part in parts])
     below, low_end, inside, high_end = np.array([part[:4] for part in parts]).sum(0).tolist()
     return _Bracket(below, low_end, inside, high_end, kept)
