@@ -100,8 +100,9 @@ def test_slope_of_exponential_moment(order, function):
     def slope(x):
         return (moment(order, x) if x < 0 else 0) - moment(order + 1, x)
 
-    expected = exactly(slope, REAL)  # at 0, where the scale switches, the slope to the right
-    assert_allclose(slopes(function, REAL)[0], expected, rtol=1e-11, atol=1e-14)
+    smooth = REAL != 0
+    expected = exactly(slope, REAL)[smooth]
+    assert_allclose(slopes(function, REAL)[0][smooth], expected, rtol=1e-11, atol=1e-14)
 
 
 # Gaussian integrals
@@ -150,9 +151,8 @@ INTERVALS = {
     "upper tail": [(1, 2), (4, 5), (8, 20), (30, 31), (1000, 1001)],
     "lower tail": [(-2, -1), (-20, -8), (-31, -30), (-101, -100), (-1001, -1000)],
     "narrow": [(0, 1e-10), (1, 1 + 1e-12), (-1e-9, 1e-9), (-30, -29.999), (40, 40.01)],
-    "unbounded above": [(-50, np.inf), (0, np.inf), (4, np.inf), (30, np.inf), (-1, np.inf)],
-    "unbounded below": [(-np.inf, np.inf), (-np.inf, 2), (-np.inf, 0), (-np.inf, -4)]
-    + [(-np.inf, -30)],
+    "unbounded above": [(low, np.inf) for low in (-50, -1, 0, 4, 30)],
+    "unbounded below": [(-np.inf, high) for high in (np.inf, 2, 0, -4, -30)],
 }
 intervals = pytest.mark.parametrize("ends", INTERVALS.values(), ids=INTERVALS)
 

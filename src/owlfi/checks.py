@@ -60,16 +60,25 @@ def _brief(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
-def positive(name: str, value: Any) -> Float[Array, "..."]:
-    """A scalar or vector of positive numbers."""
+def positive(name: str, value: Any, *, number: bool = False) -> Float[Array, "..."]:
+    """A positive number, or a vector of them where not only a `number` will do."""
     array = as_array(name, value)
-    if array.ndim > 1:
-        raise ValueError(
-            f"{name} must be a number or one number a coordinate, got shape {array.shape}"
-        )
+    if array.ndim > (0 if number else 1):
+        allowed = "one number" if number else "a number or one number a coordinate"
+        raise ValueError(f"{name} must be {allowed}, got shape {array.shape}")
     if not is_traced(value) and not (np.asarray(value) > 0).all():
         raise ValueError(f"{name} must be positive, got {_brief(value)}")
     return array
+
+
+def plain_number(name: str, value: Any) -> float:
+    """A Python number, for parameters that choose the formula and cannot be traced."""
+    if is_traced(value):
+        raise ValueError(f"{name} chooses the formula and must be a plain number outside jit")
+    array = as_array(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number, got shape {array.shape}")
+    return float(array)
 
 
 def as_rows(

@@ -17,7 +17,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from owlfi.checks import positive
+from owlfi.checks import plain_number, positive
 from owlfi.special import bernoulli_polynomial, scaled_bessel_k
 
 _COORDINATES_AT_ONCE = 16
@@ -152,7 +152,7 @@ class Matern(RadialKernel):
     Array(0.483358, dtype=float64)
     """
 
-    nu: float = eqx.field(static=True, converter=float, default=2.5)
+    nu: float = eqx.field(static=True, converter=lambda v: plain_number("nu", v), default=2.5)
     lengthscale: Array = eqx.field(converter=_lengthscale, default=1.0)
 
     def __check_init__(self) -> None:
@@ -195,7 +195,7 @@ class RationalQuadratic(RadialKernel):
     """
 
     lengthscale: Array = eqx.field(converter=_lengthscale, default=1.0)
-    alpha: float = eqx.field(static=True, converter=float, default=1.0)
+    alpha: float = eqx.field(static=True, converter=lambda v: plain_number("alpha", v), default=1.0)
 
     def __check_init__(self) -> None:
         if not 0 < self.alpha <= 100:
@@ -241,7 +241,7 @@ class Korobov(CoordinateKernel):
         return _product_over_coordinates(self, x, y)
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        phase = difference / self.period
+        phase = jnp.abs(difference) / self.period  # exactly symmetric
         fraction = phase - jnp.floor(phase)
         return 1 + self.amplitude * bernoulli_polynomial(2 * self.alpha, fraction)
 
@@ -323,7 +323,7 @@ class ScaledKernel(Kernel):
     """A kernel times a positive number; written `2.0 * k`."""
 
     kernel: Kernel
-    factor: Array = eqx.field(converter=lambda value: positive("factor", value))
+    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return self.factor * self.kernel.gram(x, y)
@@ -332,7 +332,7 @@ class ScaledKernel(Kernel):
 class Constant(Kernel):
     """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""
 
-    value: Array = eqx.field(converter=lambda value: positive("constant", value), default=1.0)
+    value: Array = eqx.field(converter=lambda v: positive("constant", v, number=True), default=1.0)
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return jnp.full((x.shape[0], y.shape[0]), self.value)

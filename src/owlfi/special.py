@@ -7,7 +7,7 @@ from math import comb, factorial, lgamma, log, pi, sqrt
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erfc, log_ndtr
+from jax.scipy.special import erfc
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -23,10 +23,18 @@ def safe_sqrt(x: Array) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
 
+def _split(x: Array, switch: float) -> tuple[Array, Array]:
+    """x below the switch and x above it, each held at the switch on the other side.
+
+    min and max would halve the derivative at the switch itself.
+    """
+    below = x < switch
+    return jnp.where(below, x, switch), jnp.where(below, switch, x)
+
+
 def erfcx(x: Array) -> Array:
     """exp(x²) erfc(x) for x ≥ 0, without overflow."""
-    near = jnp.minimum(x, 6.0)
-    far = jnp.maximum(x, 6.0)
+    near, far = _split(x, 6.0)
     fraction = far  # continued fraction x + (1/2)/(x + 1/(x + (3/2)/(x + …)))
     for i in range(24, 0, -1):
         fraction = far + (i / 2) / fraction
@@ -36,7 +44,7 @@ def erfcx(x: Array) -> Array:
 def lower_gamma(order: int, t: Array) -> Array:
     """∫_0^t s^(order-1) e^{-s} ds for an integer order ≥ 1 and t ≥ 0, exact in relative terms."""
     switch = order + 4.0
-    small, large = jnp.minimum(t, switch), jnp.maximum(t, switch)
+    small, large = _split(t, switch)
     series = small**order * jnp.exp(-small) * _rising_series(order, small)
     partial_sum = sum(large**i / factorial(i) for i in range(order))
     complement = factorial(order - 1) * (1 - jnp.exp(-large) * partial_sum)
@@ -53,7 +61,7 @@ def _rising_series(order: int, t: Array) -> Array:
 
 def exponential_moment(order: int, x: Array) -> Array:
     """e^{-max(0, -x)} ∫_0^1 t^order e^{-x t} dt for any real x, exact in relative terms."""
-    plus, minus = jnp.maximum(x, 0.0), jnp.maximum(-x, 0.0)
+    negative, plus = _split(x, 0.0)
     near_zero = plus < 1.0
     safe = jnp.where(near_zero, 1.0, plus)
     falling = jnp.where(
@@ -61,13 +69,13 @@ def exponential_moment(order: int, x: Array) -> Array:
         jnp.exp(-plus) * _rising_series(order + 1, plus),
         lower_gamma(order + 1, safe) / safe ** (order + 1),
     )
-    return jnp.where(x >= 0, falling, _growing_moment(order, minus))
+    return jnp.where(x >= 0, falling, _growing_moment(order, -negative))
 
 
 def _growing_moment(order: int, x: Array) -> Array:
     """e^{-x} ∫_0^1 t^order e^{x t} dt for x ≥ 0."""
     switch = 12.0
-    small, large = jnp.minimum(x, switch), jnp.maximum(x, switch)
+    small, large = _split(x, switch)
     total = jnp.zeros_like(x)
     for k in range(_SERIES_TERMS, -1, -1):  # Σ x^k / (k! (k + order + 1))
         total = 1 / (k + order + 1) + small / (k + 1) * total
@@ -75,6 +83,15 @@ def _growing_moment(order: int, x: Array) -> Array:
     for j in range(1, order + 1):
         by_parts = (1 - j * by_parts) / large
     return jnp.where(x < switch, jnp.exp(-small) * total, by_parts)
+
+
+def log_ndtr(x: Array) -> Array:
+    """log Φ(x); JAX's own loses digits in the lower tail."""
+    finite = jnp.where(jnp.isinf(x), 0.0, x)
+    below, above = _split(finite, 0.0)
+    tail = jnp.log(0.5 * erfcx(-below / sqrt(2))) - 0.5 * below**2
+    value = jnp.where(finite < 0, tail, jnp.log1p(-0.5 * erfc(above / sqrt(2))))
+    return jnp.where(jnp.isinf(x), jnp.minimum(x, 0.0), value)
 
 
 def log_ndtr_difference(low: Array, high: Array) -> Array:
@@ -94,18 +111,18 @@ def gaussian_moments(order: int, tilt: Array, d: Array) -> list[Array]:
     """φ(d) G_j(tilt + d) for j = 0 … order, with G_j(x) = ∫_0^∞ s^j e^{-xs - s²/2} ds, tilt ≥ 0."""
     x = tilt + d
     density = jnp.exp(-0.5 * d**2) / sqrt(2 * pi)
-    above = density * sqrt(pi / 2) * erfcx(jnp.maximum(x, 0.0) / sqrt(2))
-    negative = jnp.minimum(x, 0.0)
+    negative, positive = _split(x, 0.0)
+    above = density * sqrt(pi / 2) * erfcx(positive / sqrt(2))
     below = jnp.exp(jnp.where(x < 0, tilt * d + 0.5 * tilt**2, 0.0) + log_ndtr(-negative))
     first = jnp.where(x < 0, below, above)
     forward = [first, density - x * first]
     for j in range(1, order):
         forward.append(j * forward[j - 1] - x * forward[j])
-    ratios = _moment_ratios(order, jnp.maximum(x, 3.0))
+    ratios = _moment_ratios(order, _split(x, 3.0)[1])
     backward = [first]
     for j in range(1, order + 1):
         backward.append(ratios[j] * backward[-1])
-    return [jnp.where(x > 3.0, b, f) for b, f in zip(backward, forward, strict=False)]
+    return [jnp.where(x < 3.0, f, b) for b, f in zip(backward, forward, strict=False)]
 
 
 def _moment_ratios(order: int, x: Array) -> dict[int, Array]:

@@ -84,7 +84,11 @@ class Family(Measure):
                 f"{type(self).__name__}.from_uniform runs on the host and cannot be used inside "
                 "jit, vmap or grad; draw the points outside and pass them in"
             )
-        return jnp.asarray(self.frozen().ppf(np.asarray(v)))
+        levels, frozen = np.asarray(v), self.frozen()
+        above = levels > 0.5  # from above there, where 1 - v has more digits
+        lower, upper = (np.where(side, 0.5, levels) for side in (above, ~above))
+        u = np.where(above, frozen.isf(1 - upper), frozen.ppf(lower))
+        return jnp.asarray(u).clip(*self.support)
 
     def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
         u = as_array("u", u)
@@ -134,9 +138,11 @@ def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
             )
     sizes = {array.shape[0] for array in arrays.values() if array.ndim}
     size = as_count("dim", dim) if dim is not None else max(sizes, default=1)
-    for name, array in arrays.items():
-        if array.ndim and array.shape[0] not in (1, size):
-            raise ValueError(f"{name} has {array.shape[0]} entries where dim is {size}")
+    if not sizes <= {1, size}:
+        entries = ", ".join(f"{name} has {a.shape[0]}" for name, a in arrays.items() if a.ndim)
+        raise ValueError(
+            f"each parameter must have one entry or dim = {size} of them, but {entries}"
+        )
     with nullcontext() if is_traced(parameters) else jax.ensure_compile_time_eval():
         return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
 

@@ -1,12 +1,12 @@
 """Continuous one-dimensional families, repeated over independent coordinates."""
 
-from math import log, pi
+from math import log, pi, sqrt
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
-from jax.scipy.special import betaln, gammaln, ndtri
+from jax.scipy.special import betaln, erfinv, gammaln, ndtri
 from jaxtyping import Array, Float
 from scipy.special import log_ndtr, ndtri_exp
 
@@ -109,8 +109,9 @@ class LogNormal(LineFamily):
         return jnp.exp(self.mean + self.sd * ndtri(v))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        z = (jnp.log(from_low) - self.mean) / self.sd
-        return _standard_normal(z) - jnp.log(self.sd) - jnp.log(from_low)
+        log_u = jnp.log(jnp.where(from_low > 0, from_low, 1.0))
+        value = _standard_normal((log_u - self.mean) / self.sd) - jnp.log(self.sd) - log_u
+        return jnp.where(from_low > 0, value, -jnp.inf)
 
 
 class HalfNormal(LineFamily):
@@ -133,7 +134,8 @@ class HalfNormal(LineFamily):
         return scipy.stats.halfnorm(0, np.asarray(self.sd))
 
     def from_uniform(self, v: Array) -> Array:
-        return -self.sd * ndtri(0.5 * (1 - v))
+        upper = -ndtri(0.5 * (1 - v))
+        return self.sd * jnp.where(v < 0.5, sqrt(2) * erfinv(v), upper)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
         return log(2) + _standard_normal(u / self.sd) - jnp.log(self.sd)
@@ -160,8 +162,11 @@ class TruncatedNormal(LineFamily):
         dim: int | None = None,
     ):
         low, high = _end("low", low), _end("high", high)
-        size = max((end.shape[0] for end in (low, high) if end.ndim), default=dim)
-        self.mean, self.sd = coordinates(dim or size, mean=mean, sd=positive("sd", sd))
+        finite = {
+            "low": jnp.where(jnp.isinf(low), 0, low),
+            "high": jnp.where(jnp.isinf(high), 0, high),
+        }
+        self.mean, self.sd, *_ = coordinates(dim, mean=mean, sd=positive("sd", sd), **finite)
         self.low, self.high = (jnp.broadcast_to(end, self.mean.shape) for end in (low, high))
         _check_order(self.low, self.high)
 
