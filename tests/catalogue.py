@@ -237,5 +237,10 @@ CLOSED_PAIRS = [
     ),
 ]
 
-OPEN_PAIRS = [pair for pair in PAIRS if pair not in CLOSED_PAIRS]
-QUICK_PAIRS = [*CLOSED_PAIRS, *OPEN_PAIRS[::3]]
+QUICK_PAIRS = [  # few programs to compile: one kernel on all measures, all kernels on one
+    (kernel, measure)
+    for kernel, measure in PAIRS
+    if kernel == "squared-exponential"
+    or measure == "gamma-0.5"
+    or ((kernel, measure) in CLOSED_PAIRS and kernel not in ("matern-3/2", "matern-7/2"))
+]

@@ -99,22 +99,26 @@ def test_density_integrates_to_the_probability_between_two_quantiles(row):
     ends = np.sort([*ends, *kinks, *[ends[-1]] * (3 - len(kinks))])
     nodes, weights = np.polynomial.legendre.leggauss(12)
     low, half = ends[:-1, None], np.diff(ends)[:, None] / 2
-    density = np.exp(row.measure.log_density((low + half * (1 + nodes))[..., None]))
+    log_density = row.measure.log_density
+    if not isinstance(row.measure, FrozenContinuous):
+        log_density = jax.jit(log_density)
+    density = np.exp(log_density((low + half * (1 + nodes))[..., None]))
     assert_allclose((half * weights * density).sum(), levels[-1] - levels[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_probabilities_sum_to_one(name):
-    atoms = np.append(np.arange(-5.0, 60.0), [0.5, 0.75])
-    total = np.exp(MEASURES[name].measure.log_density(column(atoms))).sum()
-    assert_allclose(total, 1.0, rtol=1e-13)
+    atoms = np.append(np.arange(-5.0, 57.0), [0.5, 0.75]).reshape(-1, 8, 1)
+    log_masses = [MEASURES[name].measure.log_density(some) for some in atoms]
+    assert_allclose(np.exp(log_masses).sum(), 1.0, rtol=1e-13)
 
 
-@over({name: row for name, row in TWINS.items() if np.isfinite(row.twin.std())})
-def test_sample_mean_is_within_five_standard_errors(row):
-    sample = row.measure.sample(KEY, 4096)
+@pytest.mark.parametrize("name", ["normal", "gamma-0.5", "student-t-4", "poisson"])
+def test_sample_mean_is_within_five_standard_errors(name):
+    measure, _, twin = MEASURES[name]
+    sample = measure.sample(KEY, 4096)
     assert sample.shape == (4096, 1)
-    assert abs(np.mean(sample) - row.twin.mean()) < 5 * row.twin.std() / np.sqrt(4096)
+    assert abs(np.mean(sample) - twin.mean()) < 5 * twin.std() / np.sqrt(4096)
 
 
 def test_key_decides_the_sample():
@@ -368,11 +372,10 @@ def test_empirical_draws_whole_rows():
     ids=lambda value: getattr(getattr(value, "dist", value), "name", None),
 )
 def test_frozen_distribution_becomes_a_measure(frozen, kind):
-    measure = as_measure(frozen)
-    v = np.array([0.1, 0.55, 0.9])
-    assert type(measure) is kind
-    assert_allclose(measure.from_uniform(column(v))[:, 0], frozen.ppf(v), rtol=1e-12)
+    measure, v = as_measure(frozen), np.linspace(0.1, 0.94, 8)
     u = frozen.ppf(v)
+    assert type(measure) is kind
+    assert_allclose(measure.from_uniform(column(v))[:, 0], u, rtol=1e-12)
     assert_allclose(measure.log_density(column(u)), log_density_of(frozen, u), rtol=1e-12)
 
 

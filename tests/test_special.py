@@ -64,8 +64,8 @@ def test_slope_of_erfcx():
 
 # Incomplete gamma functions
 
-GAMMAS = {order: partial(lower_gamma, order) for order in (1, 2, 4, 5)}
-MOMENTS = {order: partial(exponential_moment, order) for order in (0, 1, 3)}
+GAMMAS = {order: partial(lower_gamma, order) for order in (1, 5)}
+MOMENTS = {order: partial(exponential_moment, order) for order in (0, 3)}
 gammas = pytest.mark.parametrize(("order", "function"), GAMMAS.items())
 moments = pytest.mark.parametrize(("order", "function"), MOMENTS.items())
 
@@ -189,7 +189,7 @@ def scaled_bessel(order, t2):
     return t**order * mp.besselk(order, t)
 
 
-ORDERS = [0.05, 0.3, 0.5, 1.0, 1.2, 2.5, 2.7, 3.5, 10.0, 100.0]
+ORDERS = [0.05, 1.2, 2.5, 10.0]
 
 
 SQUARES = np.concatenate([[0.0], np.geomspace(1e-12, 4e5, 25)])
@@ -201,18 +201,18 @@ def test_scaled_bessel_k(order):
     assert_allclose(values(partial(scaled_bessel_k, order), SQUARES), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("order", [1.2, 1.5, 2.7, 3.5])
+@pytest.mark.parametrize("order", [1.2, 2.5])
 def test_slope_of_scaled_bessel_k_is_the_order_below(order):
     expected = exactly(lambda t2: -scaled_bessel(mp.mpf(order) - 1, t2) / 2, SQUARES)
     assert_allclose(slopes(partial(scaled_bessel_k, order), SQUARES)[0], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("order", [0.3, 0.5, 1.0])
+@pytest.mark.parametrize("order", [0.5, 1.0])
 def test_scaled_bessel_k_has_a_finite_slope_where_it_has_a_kink(order):
     assert np.isfinite(slopes(partial(scaled_bessel_k, order), SQUARES)[0]).all()
 
 
-@pytest.mark.parametrize("order", [0.5, 1.2, 3.5])
+@pytest.mark.parametrize("order", [1.2, 2.5])
 def test_scaled_bessel_k_vanishes_far_away(order):
     far = np.geomspace(1e7, 1e200, len(SQUARES))
     assert np.array_equal(values(partial(scaled_bessel_k, order), far), np.zeros(len(far)))
@@ -221,7 +221,7 @@ def test_scaled_bessel_k_vanishes_far_away(order):
 # The rest
 
 
-@pytest.mark.parametrize("degree", range(1, 11))
+@pytest.mark.parametrize("degree", [1, 2, 4, 9, 10])
 def test_bernoulli_polynomial(degree):
     x = np.linspace(0, 1, 13)
     expected = exactly(lambda x: mp.bernpoly(degree, x), x)

@@ -20,7 +20,7 @@ from owlfi.quadrature import optimal_weights
 OBSERVED_THETA = jnp.array([3.0, 1.0, 0.1, 0.1])
 THETA = jnp.array([3.2, 1.1, 0.1, 0.1])
 OBSERVATIONS = 1000
-SIMULATIONS = (8, 16, 32, 64, 128, 256, 512)
+SIMULATIONS = (8, 16, 32, 64, 128, 256)
 REPEATS = 100
 NOISE = Normal(mean=0.0, sd=1.0)
 
