@@ -180,10 +180,10 @@ def test_frozen_scipy_distribution_is_embedded():
 
 
 def test_separable_kernel_multiplies_over_coordinates():
-    measure = Product(Normal(0.5, 2), Exponential(1.7), Laplace(0.3, 0.8))
-    ells, u = [0.5, 1.0, 2.0], np.array([[1.0, 0.3, 0.9]])
-    parts = [embed(Matern(1.5, ell), part) for ell, part in zip(ells, measure.parts, strict=True)]
-    embedding = embed(Separable(Matern(1.5, ells)), measure)
+    measure = Product(Normal(0.5, 2), Exponential(1.7))
+    ells, u = [0.5, 2.0], np.array([[1.0, 0.3]])
+    parts = [embed(Matern(0.5, ell), part) for ell, part in zip(ells, measure.parts, strict=True)]
+    embedding = embed(Separable(Matern(0.5, ells)), measure)
     expected = np.prod([part.mean(u[:, j]) for j, part in enumerate(parts)])
     assert_allclose(embedding.mean(u), [expected], rtol=1e-14)
     assert_allclose(embedding.norm2, np.prod([part.norm2 for part in parts]), rtol=1e-14)
@@ -276,8 +276,10 @@ def test_product_of_an_isotropic_and_a_separable_kernel_is_integrated():
 
 U = jnp.array([[0.4]])
 QUICK_TO_COMPILE = [
-    *product(["squared-exponential"], ["uniform", "normal", "half-normal"]),
-    *product(["matern-1/2", "inverse-multiquadric", "korobov-2"], ["uniform"]),
+    ("squared-exponential", "uniform"),
+    ("squared-exponential", "normal"),
+    ("inverse-multiquadric", "uniform"),
+    ("korobov-2", "uniform"),
 ]
 quick_pairs = pytest.mark.parametrize(("kernel", "measure"), QUICK_TO_COMPILE)
 
@@ -338,9 +340,7 @@ def test_every_closed_form_is_differentiable(kernel, measure):
     assert_differentiable(kernel, measure)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "measure"), [pair for pair in QUICK_TO_COMPILE if pair[1] != "half-normal"]
-)
+@quick_pairs
 def test_closed_form_of_norm2_is_differentiable(kernel, measure):
     tree = (KERNELS[kernel].make(jnp.array(0.85)), MEASURES[measure].measure)
     expected = central_differences(norm2_of, tree)
@@ -389,8 +389,7 @@ def test_every_closed_form_is_the_same_inside_jit(kernel, measure):
 
 
 def test_closed_form_is_mapped_over_points():
-    kernel, measure = SquaredExponential(0.8), TruncatedNormal(0.25, 1.5, -0.5, 2)
-    u = jnp.array([[0.1], [0.4], [1.3]])
+    kernel, measure, u = SquaredExponential(0.8), Laplace(0, 1), jnp.array([[0.1], [0.4], [1.3]])
     mapped = jax.vmap(lambda x: embed(kernel, measure).mean(x[None])[0])(u)
     assert_allclose(mapped, embed(kernel, measure).mean(u), rtol=1e-14)
 
@@ -412,11 +411,8 @@ def assert_differentiable_in_point_and_lengthscale(kernel, measure):
     assert_allclose(numbers(jax.grad(function)(tree)), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "measure"), [("squared-exponential", "gamma-0.5"), ("matern-1/2", "scipy-gumbel")]
-)
-def test_quadrature_is_differentiable_in_point_and_lengthscale(kernel, measure):
-    assert_differentiable_in_point_and_lengthscale(kernel, measure)
+def test_quadrature_is_differentiable_in_point_and_lengthscale():
+    assert_differentiable_in_point_and_lengthscale("squared-exponential", "gamma-0.5")
 
 
 @pytest.mark.slow

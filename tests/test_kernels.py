@@ -136,7 +136,7 @@ def matern_by_bessel(nu, r):
 def test_matern_is_a_bessel_function(nu):
     r = np.geomspace(1e-8, 100, 20)
     expected = [matern_by_bessel(nu, x) for x in r]
-    actual = Matern(nu, 1.0).gram(r[:, None], np.zeros((1, 1)))[:, 0]
+    actual = gram(Matern(nu, 1.0), r[:, None], np.zeros((1, 1)))[:, 0]
     assert_allclose(actual, expected, rtol=1e-12)
 
 
@@ -148,9 +148,8 @@ def test_matern_bends_at_distance_zero_as_it_should(nu):
     assert_allclose(bend, -nu / (nu - 1) / lengthscale**2 * np.eye(2), rtol=1e-12)
 
 
-@pytest.mark.parametrize("nu", [2.7, 3.5])
-def test_matern_has_the_derivatives_of_its_differences(nu):
-    kernel, h = Matern(nu, 0.7), 1e-4
+def test_matern_has_the_derivatives_of_its_differences():
+    kernel, h = Matern(3.5, 0.7), 1e-4
     slope = jax.jit(jax.grad(lambda x: kernel(x, jnp.zeros(1))))
     for x in (1e-3, 0.4, 3.0):
         steps = np.array([[x + h], [x - h], [x + 2 * h], [x - 2 * h]])
