@@ -18,7 +18,7 @@ import numpy as np
 
 Call = Callable[[], Any]
 
-_LEAST_SECONDS_A_SAMPLE = 0.05
+_LEAST_SECONDS_A_SAMPLE = 0.2  # threads take a while to wake up
 _PAUSE = 0.05  # idle threads of OpenMP and OpenBLAS spin for a while after a call
 _PROCESSES = multiprocessing.get_context("spawn")
 

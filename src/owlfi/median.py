@@ -1,6 +1,8 @@
 """The median heuristic: exact, whatever the sample size, in bounded memory."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import ceil, sqrt
 from os import cpu_count
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from owlfi.kernels import squared_distances
 _KEPT = 2_000_000  # at most this many squared distances are held at a time
 _SAMPLE = 2**18
 _ROWS = 64
+_FEW_A_ROW = 8
 
 
 def median_heuristic(data: Any) -> Float[Array, ""]:
@@ -49,6 +52,14 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
     return jnp.sqrt((low + high) / 4)
 
 
+class _Interval(NamedTuple):
+    """Of squared distances, and how many are expected in it."""
+
+    low: float
+    high: float
+    expected: float
+
+
 class _Bracket(NamedTuple):
     """Where squared distances lie relative to an interval."""
 
@@ -63,24 +74,62 @@ def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
     """The squared distances of the given neighbouring ranks among all pairs i < j."""
     if not ranks:
         return []
-    sample, offset, size = _random_pairs(x), 0, len(x) * (len(x) - 1) // 2
-    width = 5 / sqrt(len(sample))
+    with np.errstate(over="ignore"):  # infinite squares sort where they should
+        return _searched(x, ranks)
+
+
+def _searched(x: np.ndarray, ranks: list[int]) -> list[float]:
+    scan, interval = _prepared(x, ranks[0])
     while True:
-        middle = (ranks[0] + 0.5 - offset) / size
-        low, high = (
-            np.quantile(sample, min(max(q, 0), 1)) if 0 < q < 1 else edge
-            for q, edge in ((middle - width, -1.0), (middle + width, np.inf))
-        )
-        stride = ceil(1.5 * min(1, 2 * width) * size / _KEPT)
-        found = _scan(x, low, high, stride)
+        found = scan(interval)
         end = found.below + found.low + found.inside + found.high
         if not (found.below <= ranks[0] and ranks[-1] < end):
-            width *= 4
+            interval = _Interval(-1.0, np.inf, len(x) ** 2 / 2)
         elif found.inside == len(found.kept):
-            return [_pick(found, low, high, rank) for rank in ranks]
+            return [_pick(found, interval, rank) for rank in ranks]
         else:
-            sample, size = found.kept, found.inside
-            offset, width = found.below + found.low, 5 / sqrt(len(sample))
+            position = (ranks[0] + 0.5 - found.below - found.low) / found.inside
+            interval = _around(found.kept, position, found.inside)
+
+
+def _prepared(x: np.ndarray, rank: int) -> tuple[Callable[[_Interval], _Bracket], _Interval]:
+    """How to scan all pairs, and an interval to begin with that holds the rank, or nearly so."""
+    pairs = len(x) * (len(x) - 1) // 2
+    if x.shape[1] == 1:
+        line = np.sort(x[:, 0])
+        return partial(_scan_line, line), _bisected(line, rank)
+    if pairs <= _KEPT:
+        return partial(_scan, x), _Interval(-1.0, np.inf, pairs)
+    return partial(_scan, x), _around(_random_pairs(x), (rank + 0.5) / pairs, pairs)
+
+
+def _around(sample: np.ndarray, position: float, size: int) -> _Interval:
+    """Five standard errors around a quantile of `size` values, of which some are given."""
+    width = 5 / sqrt(len(sample))
+    low, high = (
+        np.quantile(sample, q) if 0 < q < 1 else edge
+        for q, edge in ((position - width, -1.0), (position + width, np.inf))
+    )
+    return _Interval(low, high, min(1, 2 * width) * size)
+
+
+def _bisected(x: np.ndarray, rank: int) -> _Interval:
+    """The same for sorted numbers, whose pairs closer than a bound are counted by searching."""
+
+    def closer(bound: float) -> int:
+        return int((np.searchsorted(x, x + bound) - np.arange(len(x))).sum()) - len(x)
+
+    low, high = 0.0, min(x[-1] - x[0], np.finfo(float).max)
+    below, until = 0, len(x) * (len(x) - 1) // 2
+    slack = 1e-12 * np.abs(x).max()
+    while until - below > _FEW_A_ROW * len(x) and high - low > slack:
+        middle = low + (high - low) / 2
+        count = closer(middle)
+        low, below, high, until = (
+            (middle, count, high, until) if count <= rank else (low, below, middle, count)
+        )
+    low = low - slack
+    return _Interval(low**2 if low > 0 else -1.0, (high + slack) ** 2, until - below)
 
 
 def _random_pairs(x: np.ndarray) -> np.ndarray:
@@ -88,29 +137,26 @@ def _random_pairs(x: np.ndarray) -> np.ndarray:
     rng = np.random.default_rng(0)
     i = rng.integers(0, len(x), _SAMPLE)
     j = (i + rng.integers(1, len(x), _SAMPLE)) % len(x)
-    with np.errstate(over="ignore"):
-        return sum(np.square(column[i] - column[j]) for column in x.T)
+    return sum(np.square(column[i] - column[j]) for column in x.T)
 
 
-def _scan(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
+def _scan(x: np.ndarray, interval: _Interval) -> _Bracket:
     def rows(start: int) -> _Bracket:
-        with np.errstate(over="ignore"):  # infinite squares sort where they should
-            block = _upper_block(x, start)
-        return _bracket(block, low, high, stride)
+        with np.errstate(over="ignore"):  # each thread has its own state
+            return _bracket(_upper_block(x, start), interval)
 
-    if x.shape[1] == 1:
-        return _scan_line(np.sort(x[:, 0]), low, high, stride)
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
         return _join(list(threads.map(rows, range(0, len(x) - 1, _ROWS))))
 
 
-def _scan_line(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
+def _scan_line(x: np.ndarray, interval: _Interval) -> _Bracket:
     """The same for sorted numbers: only pairs near the interval are looked at one by one."""
     slack = 1e-12 * np.abs(x).max()  # far above rounding
     i = np.arange(len(x))
-    near = np.sqrt(low) - slack if low > 0 else -np.inf
+    near = np.sqrt(interval.low) - slack if interval.low > 0 else -np.inf
+    far = np.sqrt(interval.high) + slack
     first = np.maximum(np.searchsorted(x, x + near), i + 1)
-    last = np.maximum(np.searchsorted(x, x + np.sqrt(high) + slack, side="right"), first)
+    last = np.maximum(np.searchsorted(x, x + far, side="right"), first)
     counts = last - first
 
     def rows(part: np.ndarray) -> _Bracket:
@@ -118,19 +164,18 @@ def _scan_line(x: np.ndarray, low: float, high: float, stride: int) -> _Bracket:
         ends = np.cumsum(repeats)
         offsets = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
         others = x[np.repeat(first[part], repeats) + offsets]
-        with np.errstate(over="ignore"):
-            squares = np.square(others - np.repeat(x[part], repeats))
+        squares = np.square(others - np.repeat(x[part], repeats))
         skipped = int((first[part] - part - 1).sum())
-        return _bracket(squares, low, high, stride, skipped)
+        return _bracket(squares, interval, skipped)
 
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _KEPT)) + 1  # bounded memory
     return _join([rows(part) for part in np.split(i, cuts)])
 
 
-def _bracket(
-    squares: np.ndarray, low: float, high: float, stride: int, skipped: int = 0
-) -> _Bracket:
+def _bracket(squares: np.ndarray, interval: _Interval, skipped: int = 0) -> _Bracket:
     """Where squares lie, and `skipped` ones that are known to be below."""
+    low, high, expected = interval
+    stride = ceil(1.5 * expected / _KEPT)
     from_low = squares >= low
     below = skipped + squares.size - int(np.count_nonzero(from_low))
     closed = squares[np.logical_and(from_low, squares <= high, out=from_low)]
@@ -159,12 +204,12 @@ def _upper_block(x: np.ndarray, start: int) -> np.ndarray:
     return total
 
 
-def _pick(found: _Bracket, low: float, high: float, rank: int) -> float:
+def _pick(found: _Bracket, interval: _Interval, rank: int) -> float:
     position = rank - found.below - found.low
     if position < 0:
-        return float(low)
+        return float(interval.low)
     if position >= found.inside:
-        return float(high)
+        return float(interval.high)
     return float(np.partition(found.kept, position)[position])
 
 

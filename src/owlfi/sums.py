@@ -5,6 +5,7 @@ pass, too.
 """
 
 from collections.abc import Callable
+from math import ceil
 
 import equinox as eqx
 import jax
@@ -26,6 +27,8 @@ Tile = Callable[[Array, Array], Array]
 _LARGEST_SIDE = 1024  # of a tile's rows
 _PAIRS = 5 * 2**18  # of a tile: ten megabytes stay in the cache
 _DIFFERENCES = 2**24  # all coordinates of a tile's pairs may have to be held at once
+_VECTOR = 8  # rows of whole vectors run up to half as fast again
+_SHORT = 64  # a block too short for its filling to pay
 _FEW_COORDINATES = 1
 _LARGE_SQUARED_NORM = 1e3
 
@@ -123,9 +126,11 @@ def _pairs(coordinates: int) -> int:
 
 
 def _blocks(rows: Array, side: int, fill: float | None = None) -> Array:
-    """Blocks of equal size, at most `side`; the last is filled up with the first row or `fill`."""
-    count = -(-rows.shape[0] // side)
-    size = -(-rows.shape[0] // count)
+    """Blocks of equal size, about `side`; the last is filled up with the first row or `fill`."""
+    size = ceil(rows.shape[0] / ceil(rows.shape[0] / side))
+    if size > _SHORT:
+        size = _VECTOR * ceil(size / _VECTOR)
+    count = ceil(rows.shape[0] / size)
     extra = (count * size - rows.shape[0], *rows.shape[1:])
     padding = jnp.broadcast_to(rows[:1], extra) if fill is None else jnp.full(extra, fill)
     return jnp.concatenate([rows, padding]).reshape(count, size, *rows.shape[1:])
