@@ -1,7 +1,8 @@
 """The command line."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -9,6 +10,10 @@ from rich.progress import track
 from rich.table import Table
 
 from owlfi.version import __version__
+
+if TYPE_CHECKING:  # JAX takes a second to import, help and version need not wait for it
+    from owlfi.experiments import experiment
+    from owlfi.experiments.experiment import Experiment, Plan, Record
 
 app = typer.Typer(
     help="Fit simulators to data with far fewer runs: optimally weighted discrepancies.",
@@ -64,3 +69,74 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     picture(rows).savefig(out / "demo.png", dpi=200)
     console.print(f"Picture: {out / 'demo.png'}")
+
+
+@app.command(epilog="Example: owlfi reproduce table1 --quick --out results")
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Which; without a name they are listed.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="A coarse answer in a minute.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats; more is sharper.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = Path(
+        "out"
+    ),
+) -> None:
+    """Make a table or figure of the paper again: prints it and writes NAME.json and NAME.png.
+
+    What is finished is written when you stop it with Ctrl-C.
+    """
+    from owlfi.experiments import EXPERIMENTS
+
+    console = Console()
+    if not name:
+        console.print(_listed(EXPERIMENTS.values()))
+        return
+    if name not in EXPERIMENTS:
+        raise typer.BadParameter(
+            f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
+        )
+    experiment = EXPERIMENTS[name]
+    plan = experiment.plan(repeats, quick)
+    records = _followed(experiment, plan, seed, console)
+    if not records:
+        raise typer.Exit(1)
+    console.print(_rendered(experiment.table(records)))
+    for path in experiment.write(out, seed, plan, records):
+        console.print(f"Written: {path}")
+    if len(records) < experiment.steps(plan):
+        raise typer.Exit(1)
+
+
+def _followed(
+    experiment: "Experiment", plan: "Plan", seed: int, console: Console
+) -> "list[Record]":
+    """The records of all steps, or of those finished when interrupted."""
+    import jax
+
+    records: list[Record] = []
+    steps = experiment.run(jax.random.key(seed), plan)
+    total = experiment.steps(plan)
+    try:
+        for record in track(steps, description=experiment.name, total=total, console=console):
+            records.append(record)
+    except KeyboardInterrupt:
+        console.print(f"Stopped after {len(records)} of {total} steps.")
+    return records
+
+
+def _listed(experiments: "Iterable[Experiment]") -> Table:
+    table = Table(title="owlfi reproduce NAME")
+    for heading in ("name", "shows", "takes about"):
+        table.add_column(heading)
+    for experiment in experiments:
+        table.add_row(experiment.name, experiment.shows, experiment.takes)
+    return table
+
+
+def _rendered(table: "experiment.Table") -> Table:
+    rendered = Table(title=table.title, caption=table.note or None, show_lines=True)
+    for j, heading in enumerate(table.headings):
+        rendered.add_column(heading, justify="right" if j else "left")
+    for row in table.rows:
+        rendered.add_row(*row)
+    return rendered

@@ -1,1 +1,22 @@
 """What the library shows: one file for each demonstration, table or figure."""
+
+from owlfi.experiments.convergence import CONVERGENCE
+from owlfi.experiments.figure3a import FIGURE3A
+from owlfi.experiments.figure3b import FIGURE3B
+from owlfi.experiments.figure3c import FIGURE3C
+from owlfi.experiments.figure3d import FIGURE3D
+from owlfi.experiments.figure_theta3 import FIGURE_THETA3
+from owlfi.experiments.table1 import TABLE1
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        TABLE1,
+        FIGURE3A,
+        FIGURE3B,
+        FIGURE3C,
+        FIGURE_THETA3,
+        FIGURE3D,
+        CONVERGENCE,
+    )
+}

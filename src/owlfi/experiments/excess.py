@@ -1,0 +1,179 @@
+"""The error of an estimator itself: the squared MMD between weighted simulations and their law.
+
+Comparing simulations with a sample of n observations adds a floor (1 - E k(x, x')) / n to every
+estimate, which hides small errors; comparing them with the law, known almost exactly, does not.
+"""
+
+import abc
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.measures import Measure, Normal, Uniform, coordinate
+from owlfi.median import median_heuristic
+from owlfi.models.moving_average import moving_average_covariance
+from owlfi.points import iid, sobol
+from owlfi.quadrature import optimal_weights
+from owlfi.simulator import Simulator
+from owlfi.sums import row_sums, self_sum
+
+LAW_POINTS = 2**17
+_COORDINATES_AT_ONCE = 2**23
+_SAMPLE = 10_000
+
+
+class Law(eqx.Module):
+    """The distribution of y under a kernel: its mean embedding, and the squared norm of that."""
+
+    norm2: eqx.AbstractVar[Float[Array, ""]]
+
+    @abc.abstractmethod
+    def mean(self, rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """E k(row, y)."""
+
+    def floor(self, n: int) -> float:
+        """What a sample of n observations adds to every squared MMD, on average."""
+        return float(1 - self.norm2) / n
+
+
+class WeightedLaw(Law):
+    """A law known by many rows with weights."""
+
+    norm2: Float[Array, ""]
+    kernel: Kernel
+    rows: Float[Array, "n d"]
+    weights: Float[Array, " n"]
+
+    def mean(self, rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return row_sums(self.kernel, rows, self.rows, self.weights)
+
+
+class NormalLaw(Law):
+    """The exact law of y ~ N(0, Σ) under a squared exponential kernel."""
+
+    norm2: Float[Array, ""]
+    widened: Float[Array, "d d"]  # l² + Σ
+    peak: Float[Array, ""]
+
+    def mean(self, rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        exponents = (rows * jnp.linalg.solve(self.widened, rows.T).T).sum(1)
+        return self.peak * jnp.exp(-0.5 * exponents)
+
+
+def median_kernel(key: Key[Array, ""], simulator: Simulator, theta: Array) -> SquaredExponential:
+    """A squared exponential with the median lengthscale of a sample of its own."""
+    return SquaredExponential(median_heuristic(sample(key, simulator, theta, _SAMPLE)))
+
+
+def sample(key: Key[Array, ""], simulator: Simulator, theta: Array, n: int) -> Float[Array, "n d"]:
+    """n independent observations."""
+    return simulated(simulator, theta, simulator.measure.sample(key, n))
+
+
+@eqx.filter_jit
+def simulated(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d"]:
+    """Simulated rows, compiled once for each model."""
+    return simulator.rows(theta, u)
+
+
+def law_of(
+    key: Key[Array, ""],
+    simulator: Simulator,
+    theta: Array,
+    kernel: Kernel,
+    points: int = LAW_POINTS,
+) -> Law:
+    """The law of y: on a product grid for one or two coordinates, else on many Sobol points."""
+    if simulator.measure.dim <= 2:
+        u, weights = product_rule(simulator.measure)
+        y = simulated(simulator, theta, u)
+    else:
+        y = _many_rows(key, simulator, theta, points)
+        weights = jnp.full(len(y), 1 / len(y))
+    return WeightedLaw(self_sum(kernel, y, weights), kernel, y, weights)
+
+
+def moving_average_law(theta: Array, length: int, kernel: SquaredExponential) -> Law:
+    """The exact law of a moving average, which is normal: y ~ N(0, Σ)."""
+    covariance = moving_average_covariance(theta, length)
+    l2 = kernel.lengthscale**2
+
+    def share(times: int) -> Array:
+        return jnp.linalg.det(jnp.eye(length) + times * covariance / l2) ** -0.5
+
+    return NormalLaw(share(2), l2 * jnp.eye(length) + covariance, share(1))
+
+
+@eqx.filter_jit
+def excesses(
+    kernel: Kernel, law: Law, y: Float[Array, "m d"], weights: Float[Array, "e m"]
+) -> Float[Array, " e"]:
+    """wᵀKw - 2 wᵀμ(y) + ‖μ‖² for each of several weights of one sample."""
+    own = ((weights @ kernel.gram(y, y)) * weights).sum(1)
+    return own - 2 * weights @ law.mean(y) + law.norm2
+
+
+def repeated_excesses(
+    keys: Iterable[Key[Array, ""]],
+    simulator: Simulator,
+    theta: Array,
+    m: int,
+    law: Law,
+    kernel: Kernel,
+    family: Callable[[Any], Kernel] = SquaredExponential,
+) -> dict[str, list[float]]:
+    """Excesses of equal ("v") and the paper's ("ow") weights on m independent points, by key."""
+    errors = []
+    for key in keys:
+        u = iid(key, m, simulator.measure)
+        weights = jnp.stack([jnp.full(m, 1 / m), median_weights(simulator.measure, u, family)])
+        errors.append(excesses(kernel, law, simulated(simulator, theta, u), weights))
+    equal, optimal = np.transpose(errors).tolist()
+    return {"v": equal, "ow": optimal}
+
+
+def median_weights(
+    measure: Measure,
+    u: Float[Array, "m s"],
+    family: Callable[[Any], Kernel] = SquaredExponential,
+    nugget: float = 1e-8,
+) -> Float[Array, " m"]:
+    """The paper's rule: optimal weights with the median lengthscale of the points."""
+    return optimal_weights(family(median_heuristic(u)), measure, u, nugget).weights
+
+
+def _many_rows(key: Key[Array, ""], simulator: Simulator, theta: Array, points: int) -> Array:
+    """By Sobol points, in separate scrambles where they would not fit into memory together."""
+    limit = _COORDINATES_AT_ONCE // simulator.measure.dim
+    size = min(points, 2 ** (limit.bit_length() - 1))
+    keys = jax.random.split(key, points // size)
+    return jnp.concatenate(
+        [simulated(simulator, theta, sobol(k, size, simulator.measure)) for k in keys]
+    )
+
+
+def product_rule(measure: Measure) -> tuple[Float[Array, "m s"], Float[Array, " m"]]:
+    """Nodes and weights, exact to rounding for smooth integrands."""
+    rules = [_line_rule(coordinate(measure, j)) for j in range(measure.dim)]
+    nodes, weights = zip(*rules, strict=True)
+    grid = np.stack(np.meshgrid(*nodes, indexing="ij"), -1).reshape(-1, measure.dim)
+    return jnp.asarray(grid), jnp.asarray(reduce(np.multiply.outer, weights).ravel())
+
+
+def _line_rule(measure: Measure) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(measure, Uniform):
+        nodes, weights = np.polynomial.legendre.leggauss(100)
+        low, high = float(measure.low[0]), float(measure.high[0])
+        return low + (high - low) * (nodes + 1) / 2, weights / 2
+    if isinstance(measure, Normal):
+        z, step = np.linspace(-12.0, 12.0, 481, retstep=True)  # trapezoid rule
+        weights = step * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+        return float(measure.mean[0]) + float(measure.sd[0]) * z, weights
+    raise ValueError(f"no product rule for {type(measure).__name__}")

@@ -1,0 +1,71 @@
+"""Figure 3a: which kernel k on the data and which base kernel c, against m."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import jax
+from jaxtyping import Array, Key
+
+from owlfi.checks import as_array
+from owlfi.experiments.curves import curve_picture, curve_table, record
+from owlfi.experiments.excess import law_of, repeated_excesses, sample
+from owlfi.experiments.experiment import Experiment, Plan, Record
+from owlfi.kernels import Kernel, Matern, Separable, SquaredExponential
+from owlfi.median import median_heuristic
+from owlfi.models import multivariate_g_and_k
+
+DIM = 10
+_SIZES = (16, 32, 64, 128, 256, 512, 1024)
+_QUICK_SIZES = (16, 64, 256)
+_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
+_SAMPLE = 2000
+
+
+def _matern(lengthscale: Any) -> Kernel:
+    return Matern(nu=2.5, lengthscale=lengthscale)
+
+
+def _product_matern(lengthscale: Any) -> Kernel:
+    return Separable(Matern(nu=2.5, lengthscale=lengthscale))
+
+
+DATA_KERNELS: dict[str, Callable[[Any], Kernel]] = {"SE": SquaredExponential, "Matérn": _matern}
+BASE_KERNELS: dict[str, Callable[[Any], Kernel]] = {
+    "SE": SquaredExponential,
+    "Matérn": _product_matern,
+}
+
+
+def _sizes(plan: Plan) -> tuple[int, ...]:
+    return _QUICK_SIZES if plan.quick else _SIZES
+
+
+def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
+    """Every pair of kernels at every m, on the same points, in the all-uniform form."""
+    simulator = multivariate_g_and_k(DIM)
+    uniform, theta = simulator.uniform(), as_array("theta", simulator.theta)
+    law_key, sample_key, key = jax.random.split(key, 3)
+    lengthscale = median_heuristic(sample(sample_key, simulator, theta, _SAMPLE))
+    for k_name, c_name in product(DATA_KERNELS, BASE_KERNELS):
+        kernel = DATA_KERNELS[k_name](lengthscale)
+        points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
+        law = law_of(law_key, simulator, theta, kernel, points)
+        for m in _sizes(plan):
+            keys = jax.random.split(jax.random.fold_in(key, m), plan.repeats)
+            family = BASE_KERNELS[c_name]
+            errors = repeated_excesses(keys, uniform, theta, m, law, kernel, family)
+            yield record(f"k {k_name}, c {c_name}", m, errors["ow"])
+
+
+FIGURE3A = Experiment(
+    name="figure3a",
+    shows="kernels k and c: optimal weights do best where k is smooth",
+    takes="3 min",
+    repeats=20,
+    quick_repeats=5,
+    steps=lambda plan: len(DATA_KERNELS) * len(BASE_KERNELS) * len(_sizes(plan)),
+    run=run,
+    table=lambda records: curve_table(records, "Multivariate g-and-k, d = 10", "m"),
+    picture=lambda records: curve_picture(records, "simulations $m$"),
+)

@@ -1,0 +1,128 @@
+"""Figure 3d: the error against what it costs, with m = n equal or m = 2 n^(2/3) optimal weights."""
+
+import time
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from matplotlib.figure import Figure
+
+from owlfi.checks import as_array
+from owlfi.experiments.curves import NOTE, curve, label, record
+from owlfi.experiments.excess import (
+    Law,
+    excesses,
+    law_of,
+    median_kernel,
+    median_weights,
+    sample,
+    simulated,
+)
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.kernels import Kernel
+from owlfi.mmd import squared_mmd
+from owlfi.models import multivariate_g_and_k
+from owlfi.points import iid
+from owlfi.simulator import Simulator
+
+DIM = 5
+SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation
+EQUAL, OPTIMAL = "equal weights, $m = n$", "optimal weights, $m = 2 n^{2/3}$"
+_OBSERVED = (200, 500, 1000, 2000)
+_QUICK_OBSERVED = (200, 1000)
+_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
+
+
+def _sizes(plan: Plan) -> tuple[int, ...]:
+    return _QUICK_OBSERVED if plan.quick else _OBSERVED
+
+
+def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
+    """The excess and the seconds of each way at each n; the seconds differ from run to run."""
+    simulator = multivariate_g_and_k(DIM)
+    theta = as_array("theta", simulator.theta)
+    law_key, kernel_key, key = jax.random.split(key, 3)
+    kernel = median_kernel(kernel_key, simulator, theta)
+    points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
+    law = law_of(law_key, simulator, theta, kernel, points)
+    for n in _sizes(plan):
+        keys = jax.random.split(jax.random.fold_in(key, n), plan.repeats + 1)
+        for name, m in ((EQUAL, n), (OPTIMAL, int(2 * n ** (2 / 3)))):
+            errors, seconds = zip(
+                *(_timed(k, simulator, theta, kernel, law, n, m, name == OPTIMAL) for k in keys),
+                strict=True,
+            )
+            cost = float(np.median(seconds[1:]))  # the first repeat compiles
+            yield record(name, n, list(errors[1:]), m=m, seconds=cost)
+
+
+def _timed(
+    key: Key[Array, ""],
+    simulator: Simulator,
+    theta: Array,
+    kernel: Kernel,
+    law: Law,
+    n: int,
+    m: int,
+    optimal: bool,
+) -> tuple[float, float]:
+    """The excess of one estimate and the seconds it took, from points to squared MMD."""
+    data_key, point_key = jax.random.split(key)
+    x = sample(data_key, simulator, theta, n).block_until_ready()
+    start = time.perf_counter()
+    u = iid(point_key, m, simulator.measure)
+    y = simulated(simulator, theta, u)
+    weights = median_weights(simulator.measure, u) if optimal else jnp.full(m, 1 / m)
+    squared_mmd(kernel, y, x, weights).block_until_ready()
+    seconds = time.perf_counter() - start
+    return float(excesses(kernel, law, y, weights[None])[0]), seconds
+
+
+def costs(point: Record) -> tuple[float, float]:
+    """Seconds as measured, and with a simulator of a millisecond a run."""
+    return point["seconds"], point["seconds"] + SECONDS_A_SIMULATION * point["m"]
+
+
+def table(records: list[Record]) -> Table:
+    """A row for each way and n."""
+    rows = [
+        (p["series"].split(",")[0], str(p["x"]), str(p["m"]), f"{p['median']:.2e}", *_times(p))
+        for p in records
+    ]
+    headings = ("weights", "n", "m", "excess", "seconds measured", "at 1 ms a simulation")
+    return Table(
+        "Multivariate g-and-k, d = 5: error and cost of one estimate", headings, rows, NOTE
+    )
+
+
+def _times(point: Record) -> tuple[str, ...]:
+    return tuple(f"{seconds:.4f}" for seconds in costs(point))
+
+
+def picture(records: list[Record]) -> Figure:
+    """Errors against seconds, as measured and for a simulator of a millisecond."""
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    titles = ("as measured here", "with a simulator of 1 ms a run")
+    for j, (axes, title) in enumerate(zip(figure.subplots(1, 2, sharey=True), titles, strict=True)):
+        for number, name in enumerate((EQUAL, OPTIMAL)):
+            points = [point for point in records if point["series"] == name]
+            seconds = [costs(point)[j] for point in points]
+            curve(axes, seconds, [point["excess"] for point in points], number, name)
+        label(axes, "seconds an estimate", "excess squared MMD" if j == 0 else "")
+        axes.set_title(title, fontsize=9)
+    return figure
+
+
+FIGURE3D = Experiment(
+    name="figure3d",
+    shows="error against cost: optimal weights are below equal ones at equal cost",
+    takes="1 min",
+    repeats=50,
+    quick_repeats=10,
+    steps=lambda plan: 2 * len(_sizes(plan)),
+    run=run,
+    table=table,
+    picture=picture,
+)

@@ -1,0 +1,328 @@
+"""Simulators: functions of parameters theta and noise u whose distribution is known."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.checks import as_array, is_traced
+from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.prior import Prior
+from owlfi.quadrature import Quadrature
+
+Generator = Callable[[Any, Any], Any]
+
+_REPEATED_DIGITS = 1e-9  # batches of another size may round differently
+
+
+class Simulator(eqx.Module):
+    """A generator of data y = G(theta, u), the measure of its noise, and its parameters.
+
+    generator: a function of theta (p,) and u (m, s) that returns y (m, d), or (m,) where d = 1:
+        row i of y depends on row i of u alone. A JAX function is compiled and differentiable; any
+        other runs on the host, with NumPy arrays.
+    measure: the distribution of u, a Measure or a frozen scipy.stats distribution.
+    parameters: the names of the entries of theta.
+    prior: what is believed of them, where there is a usual choice.
+    theta: a usual value of them, (p,).
+    on_host: whether the generator is no JAX function; where left out, it is called once with
+        abstract arrays to find out.
+
+    Raises ValueError for names that repeat, and a prior or theta that does not fit them.
+
+    >>> from owlfi.measures import Normal
+    >>> scaled = Simulator(lambda theta, u: theta[0] * u, Normal(), ["scale"])
+    >>> scaled([2.0], [[1.0], [-0.5]]).ravel()
+    Array([ 2., -1.], dtype=float64)
+    """
+
+    generator: Generator
+    measure: Measure
+    parameters: tuple[str, ...] = eqx.field(static=True)
+    prior: Prior | None
+    theta: Float[Array, " p"] | None
+    on_host: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        generator: Generator,
+        measure: Any,
+        parameters: Sequence[str],
+        *,
+        prior: Prior | None = None,
+        theta: Any = None,
+        on_host: bool | None = None,
+    ):
+        if not callable(generator):
+            raise ValueError(f"generator must be a function of theta and u, got {generator!r}")
+        self.generator = generator
+        self.measure = as_measure(measure)
+        self.parameters = _as_names(parameters)
+        if prior is not None and prior.names != self.parameters:
+            raise ValueError(
+                f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
+                "the same ones in the same order"
+            )
+        self.prior = prior
+        self.theta = None if theta is None else _as_theta(theta, self.parameters)
+        self.on_host = self._fails_in_jax() if on_host is None else on_host
+
+    def _fails_in_jax(self) -> bool:
+        theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
+        u = jax.ShapeDtypeStruct((2, self.measure.dim), float)
+        try:
+            jax.eval_shape(self.generator, theta, u)
+        except Exception:  # whatever it is, the host will meet it again and show it
+            return True
+        return False
+
+    def __call__(self, theta: Any, u: Any) -> Float[Array, "m d"]:
+        """Simulated rows y (m, d) at one theta (p,) and noise u (m, s).
+
+        Raises ValueError for a theta of the wrong length, u outside the measure's support, and a
+        generator that does not return one row of real numbers for each row of u.
+        """
+        theta = _as_theta(theta, self.parameters)
+        u = as_points("u", u, self.measure)
+        y = self.rows(theta, u)
+        _check_finite(theta[None], u, y[None])
+        return y
+
+    def rows(self, theta: Array, u: Array) -> Float[Array, "m d"]:
+        """The same without looking at theta and u, for the inside of loops."""
+        if not self.on_host:
+            return _as_sample(self.generator(theta, u), u.shape[0])
+        if is_traced(theta, u):
+            raise ValueError(
+                "the generator runs on the host and cannot be used inside jit, vmap or grad; "
+                "write it in JAX, or call it outside and pass y in"
+            )
+        return _as_sample(self.generator(np.asarray(theta), np.asarray(u)), u.shape[0])
+
+    def fix(self, **values: Any) -> "Simulator":
+        """The simulator of the other parameters, with these held at the given numbers.
+
+        Raises ValueError for names that the simulator does not have.
+        """
+        unknown = [name for name in values if name not in self.parameters]
+        if unknown:
+            raise ValueError(
+                f"there is no parameter {', '.join(unknown)}; the simulator has "
+                f"{', '.join(self.parameters)}"
+            )
+        numbers = {name: as_array(name, value) for name, value in values.items()}
+        wrong = [name for name, number in numbers.items() if number.ndim]
+        if wrong:
+            raise ValueError(f"{wrong[0]} must be one number, got {values[wrong[0]]!r}")
+        free = tuple(name for name in self.parameters if name not in values)
+        places = tuple(self.parameters.index(name) for name in free)
+        base = jnp.stack([numbers.get(name, jnp.zeros(())) for name in self.parameters])
+        return Simulator(
+            _Fixed(self.generator, base, places, self.on_host),
+            self.measure,
+            free,
+            prior=self.prior.of(free) if self.prior is not None and free else None,
+            theta=None if self.theta is None else self.theta[np.array(places, int)],
+            on_host=self.on_host,
+        )
+
+    def uniform(self) -> "Simulator":
+        """The same simulator with noise from the unit cube: G(theta, F⁻¹(v)) for uniform v."""
+        host = self.on_host or _quantiles_need_the_host(self.measure)
+        return Simulator(
+            _FromUniform(self.generator, self.measure, self.on_host),
+            Uniform(dim=self.measure.dim),
+            self.parameters,
+            prior=self.prior,
+            theta=self.theta,
+            on_host=host,
+        )
+
+
+class Simulations(eqx.Module):
+    """What a simulator gave at each theta, on the points of a quadrature."""
+
+    thetas: Float[Array, "t p"]
+    quadrature: Quadrature
+    y: Float[Array, "t m d"]
+    calls: int = eqx.field(static=True)
+    """Rows that the simulator computed, those of the check included."""
+
+
+def simulate(
+    simulator: Simulator, thetas: Any, quadrature: Quadrature, *, check: bool = True
+) -> Simulations:
+    """Run the simulator at each theta on all points of the quadrature.
+
+    thetas: (t, p), (p,) for one theta, or (t,) where there is one parameter.
+    quadrature: one design (m, s) for all thetas, or one for each, (t, m, s).
+    check: see first that y is determined by theta and u: two rows, and one of them again on its
+        own, at three more calls.
+
+    Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
+    of y that are not finite, a dimension of y that changes, and rows that come out differently
+    the second time.
+
+    >>> import owlfi
+    >>> noise = owlfi.Normal()
+    >>> scaled = Simulator(lambda theta, u: theta[0] * u, noise, ["scale"])
+    >>> u = owlfi.optimal_weights(owlfi.SquaredExponential(1.0), noise, [-1.0, 0.0, 1.0])
+    >>> runs = simulate(scaled, [0.5, 2.0], u)
+    >>> runs.y.shape, runs.calls
+    ((2, 3, 1), 9)
+    """
+    thetas = _as_thetas(thetas, simulator.parameters)
+    if not isinstance(quadrature, Quadrature):
+        raise ValueError(
+            "quadrature must be a Quadrature, such as optimal_weights(...) or equal_weights(...), "
+            f"got {type(quadrature).__name__}"
+        )
+    u = as_points("quadrature.points", quadrature.points, simulator.measure, batched=True)
+    if u.ndim > 3 or (u.ndim == 3 and u.shape[0] != thetas.shape[0]):
+        raise ValueError(
+            f"quadrature must hold one design, or one for each of the {thetas.shape[0]} thetas, "
+            f"got points of shape {u.shape}"
+        )
+    checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0]) if check else 0
+    y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
+    _check_finite(thetas, u, y)
+    return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
+
+
+def _on_host(simulator: Simulator, thetas: Array, u: Array) -> Array:
+    designs = u if u.ndim == 3 else [u] * len(thetas)
+    samples = [simulator.rows(theta, v) for theta, v in zip(thetas, designs, strict=True)]
+    dims = {sample.shape[1] for sample in samples}
+    if len(dims) > 1:
+        raise ValueError(
+            f"y must have one dimension at every theta, the generator returned {sorted(dims)}"
+        )
+    return jnp.stack(samples)
+
+
+@eqx.filter_jit
+def _in_jax(simulator: Simulator, thetas: Array, u: Array) -> Array:
+    if u.ndim == 3:
+        return jax.lax.map(lambda pair: simulator.rows(*pair), (thetas, u))
+    return jax.lax.map(lambda theta: simulator.rows(theta, u), thetas)
+
+
+def _check_repeats(simulator: Simulator, theta: Array, u: Array) -> int:
+    """The first row with the next one and on its own; returns the rows that took."""
+    together, alone = (np.asarray(simulator.rows(theta, u[:n])) for n in (2, 1))
+    if together.shape[1] != alone.shape[1]:
+        raise ValueError(
+            "y must have one dimension, the generator returned "
+            f"{together.shape[1]} columns for two rows of u and {alone.shape[1]} for one"
+        )
+    if not np.allclose(together[0], alone[0], _REPEATED_DIGITS, _REPEATED_DIGITS, equal_nan=True):
+        raise ValueError(
+            f"y is not determined by theta and u: at theta = {np.asarray(theta)}, u = "
+            f"{np.asarray(u[0])} the generator returned {together[0]}, then {alone[0]}; take all "
+            "random numbers from u, and let row i of y depend on row i of u alone"
+        )
+    return len(together) + len(alone)
+
+
+def _check_finite(thetas: Array, u: Array, y: Array) -> None:
+    if is_traced(y):
+        return
+    bad = np.argwhere(~np.isfinite(np.asarray(y)))
+    if len(bad):
+        i, j, column = (int(index) for index in bad[0])
+        raise ValueError(
+            f"y has a value that is NaN or infinite: column {column} of point {j} at theta = "
+            f"{np.asarray(thetas[i])}, u = {np.asarray(u[i, j] if u.ndim == 3 else u[j])}; "
+            "mend the generator or narrow the range of theta"
+        )
+
+
+def _as_names(parameters: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(parameters, str):
+        raise ValueError(f"parameters must be a list of names, got the text {parameters!r}")
+    names = tuple(parameters)
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"parameters must be a list of names, got {names!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"parameters must have different names, got {names!r}")
+    return names
+
+
+def _as_theta(theta: Any, names: tuple[str, ...]) -> Float[Array, " p"]:
+    array = as_array("theta", theta)
+    if array.shape != (len(names),):
+        raise ValueError(
+            f"theta must hold the {len(names)} parameters {', '.join(names)}, "
+            f"got shape {array.shape}"
+        )
+    return array
+
+
+def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
+    array = as_array("thetas", thetas)
+    if array.ndim == 1:
+        array = array[:, None] if len(names) == 1 else array[None]
+    if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
+        raise ValueError(
+            f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "
+            f"got {jnp.shape(thetas)}"
+        )
+    return array
+
+
+def _as_sample(y: Any, rows: int) -> Float[Array, "m d"]:
+    try:
+        sample = jnp.asarray(y, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the generator must return an array of real numbers, got {type(y).__name__}"
+        ) from error
+    if sample.ndim == 1:
+        sample = sample[:, None]
+    if sample.ndim != 2 or sample.shape[0] != rows or sample.shape[1] == 0:
+        raise ValueError(
+            f"the generator must return an array (m, d) with one row for each of the {rows} rows "
+            f"of u, got shape {jnp.shape(y)}"
+        )
+    return sample
+
+
+def _quantiles_need_the_host(measure: Measure) -> bool:
+    try:
+        jax.eval_shape(measure.from_uniform, jax.ShapeDtypeStruct((1, measure.dim), float))
+    except ValueError:
+        return True
+    return False
+
+
+class _Fixed(eqx.Module):
+    """A generator with some parameters held; the free ones are put into their places."""
+
+    generator: Generator
+    base: Array
+    places: tuple[int, ...] = eqx.field(static=True)
+    on_host: bool = eqx.field(static=True)
+
+    def __call__(self, theta: Any, u: Any) -> Any:
+        places = np.array(self.places, int)
+        if not self.on_host:
+            return self.generator(self.base.at[places].set(theta), u)
+        full = np.array(self.base)
+        full[places] = theta
+        return self.generator(full, u)
+
+
+class _FromUniform(eqx.Module):
+    """A generator behind the quantile function of its noise."""
+
+    generator: Generator
+    measure: Measure
+    on_host: bool = eqx.field(static=True)
+
+    def __call__(self, theta: Any, v: Any) -> Any:
+        u = self.measure.from_uniform(v)
+        return self.generator(theta, np.asarray(u) if self.on_host else u)
