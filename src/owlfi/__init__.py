@@ -48,13 +48,17 @@ from owlfi.points import (  # noqa: E402
     sobol,
     tensor_grid,
 )
+from owlfi.prior import Prior  # noqa: E402
 from owlfi.quadrature import (  # noqa: E402
     Quadrature,
     equal_weights,
     optimal_weights,
     squared_worst_case_error,
 )
+from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
+
+from owlfi import models  # noqa: E402  isort: skip
 
 __all__ = [
     "Beta",
@@ -75,10 +79,13 @@ __all__ = [
     "Mixture",
     "Normal",
     "Poisson",
+    "Prior",
     "Product",
     "Quadrature",
     "RationalQuadratic",
     "Separable",
+    "Simulations",
+    "Simulator",
     "SquaredExponential",
     "StudentT",
     "TruncatedNormal",
@@ -93,7 +100,9 @@ __all__ = [
     "latin_hypercube",
     "lattice",
     "median_heuristic",
+    "models",
     "optimal_weights",
+    "simulate",
     "sobol",
     "squared_mmd",
     "squared_worst_case_error",

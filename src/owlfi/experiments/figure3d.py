@@ -49,7 +49,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     law = law_of(law_key, simulator, theta, kernel, points)
     for n in _sizes(plan):
         keys = jax.random.split(jax.random.fold_in(key, n), plan.repeats + 1)
-        for name, m in ((EQUAL, n), (OPTIMAL, int(2 * n ** (2 / 3)))):
+        for name, m in ((EQUAL, n), (OPTIMAL, round(2 * n ** (2 / 3)))):
             errors, seconds = zip(
                 *(_timed(k, simulator, theta, kernel, law, n, m, name == OPTIMAL) for k in keys),
                 strict=True,

@@ -7,6 +7,7 @@ from owlfi.models.moving_average import moving_average
 from owlfi.models.multivariate_g_and_k import multivariate_g_and_k
 from owlfi.models.queue import queue
 from owlfi.models.two_moons import two_moons
+from owlfi.models.wind_farm import wind_farm
 
 __all__ = [
     "bivariate_beta",
@@ -16,4 +17,5 @@ __all__ = [
     "multivariate_g_and_k",
     "queue",
     "two_moons",
+    "wind_farm",
 ]

@@ -1,0 +1,45 @@
+"""A prior is a product of named measures on the line."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+
+from owlfi import Normal, Poisson, Prior, Uniform
+
+
+def test_sample_has_a_column_for_each_name():
+    prior = Prior(a=Uniform(2, 3), b=Poisson(4.0), c=scipy.stats.norm(-5, 0.1))
+    theta = np.asarray(prior.sample(jax.random.key(0), 400))
+    assert prior.names == ("a", "b", "c")
+    assert theta.shape == (400, 3)
+    assert ((theta[:, 0] > 2) & (theta[:, 0] < 3)).all()
+    assert (theta[:, 1] == np.round(theta[:, 1])).all()
+    assert_allclose(theta.mean(0), [2.5, 4, -5], atol=4 * 2 / np.sqrt(400))
+
+
+def test_log_density_adds_over_parameters():
+    prior = Prior(a=Normal(1, 2), b=scipy.stats.gamma(2.5))
+    theta = np.array([[0.3, 0.7], [2.0, 4.0]])
+    expected = scipy.stats.norm(1, 2).logpdf(theta[:, 0]) + scipy.stats.gamma(2.5).logpdf(
+        theta[:, 1]
+    )
+    assert_allclose(prior.log_density(theta), expected, rtol=1e-12)
+    assert prior.log_density([0.0, -1.0]) == -np.inf
+
+
+def test_prior_of_some_parameters():
+    prior = Prior(a=Normal(), b=Uniform(), c=Uniform(5, 6))
+    assert prior.of(("c", "a")).names == ("c", "a")
+    assert 5 < float(prior.of(("c", "a")).sample(jax.random.key(0), 1)[0, 0]) < 6
+
+
+def test_marginal_of_several_dimensions_is_refused():
+    with pytest.raises(ValueError, match="prior of b must be a measure on the line"):
+        Prior(a=Normal(), b=Normal(dim=2))
+
+
+def test_theta_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match=r"2 columns \(a, b\)"):
+        Prior(a=Normal(), b=Normal()).log_density([1.0, 2.0, 3.0])
