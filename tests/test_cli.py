@@ -1,11 +1,16 @@
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import owlfi
 from owlfi.cli import app
-from owlfi.experiments import demo
+from owlfi.experiments import EXPERIMENTS, demo
+from owlfi.experiments.curves import record
 
 run = CliRunner().invoke
 
@@ -48,3 +53,58 @@ def test_demo_shows_smaller_errors_with_optimal_weights(monkeypatch: pytest.Monk
     monkeypatch.setattr(demo, "SIMULATIONS", (64,))
     (row,) = demo.errors(jax.random.key(3))
     assert np.median(row.optimal) < 0.5 * np.median(row.equal)
+
+
+def three_points(key: Any, plan: Any, *, stop_after: int = 3) -> Iterator[dict[str, Any]]:
+    for m in (1, 2, 4)[:stop_after]:
+        yield record("equal weights", m, [1 / m] * plan.repeats)
+    if stop_after < 3:
+        raise KeyboardInterrupt
+
+
+def interrupted(key: Any, plan: Any) -> Iterator[dict[str, Any]]:
+    return three_points(key, plan, stop_after=2)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = replace(EXPERIMENTS["figure3a"], name="small", run=three_points, steps=lambda plan: 3)
+    monkeypatch.setitem(EXPERIMENTS, "small", usual)
+    monkeypatch.setitem(EXPERIMENTS, "interrupted", replace(usual, run=interrupted))
+
+
+def test_reproduce_without_a_name_lists_the_experiments() -> None:
+    listed = run(app, ["reproduce"]).stdout
+    assert all(name in listed for name in EXPERIMENTS)
+    assert "min" in listed
+
+
+def test_reproduce_of_an_unknown_name_lists_the_known_ones() -> None:
+    result = run(app, ["reproduce", "table7"], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "table7" in result.output
+    assert "convergence" in result.output
+
+
+def test_reproduce_refuses_no_repeats() -> None:
+    assert run(app, ["reproduce", "table1", "--repeats", "0"]).exit_code == 2
+
+
+def test_reproduce_prints_a_table_and_writes_files(small: None, tmp_path: Path) -> None:
+    arguments = ["reproduce", "small", "--repeats", "2", "--seed", "7", "--out", str(tmp_path)]
+    result = run(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "2.50e-01" in result.stdout
+    content = json.loads((tmp_path / "small.json").read_text())
+    assert (content["seed"], content["repeats"], content["complete"]) == (7, 2, True)
+    assert [point["x"] for point in content["results"]] == [1, 2, 4]
+    assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_interrupted_experiment_keeps_what_is_finished(small: None, tmp_path: Path) -> None:
+    result = run(app, ["reproduce", "interrupted", "--out", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "Stopped after 2 of 3 steps" in result.stdout
+    content = json.loads((tmp_path / "small.json").read_text())
+    assert not content["complete"]
+    assert len(content["results"]) == 2
