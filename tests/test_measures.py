@@ -175,6 +175,12 @@ def test_quantiles_of_a_truncated_normal_are_exact_in_the_tail(low):
     assert_allclose(log_survival, np.log(1 - levels), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, 1.0), (0.5, np.inf), (-1.0, 2.0)])
+def test_last_quantiles_of_a_truncated_normal_are_its_ends(low, high):
+    points = TruncatedNormal(0.3, 1.5, low, high).from_uniform(column([0.0, 1.0]))
+    assert_allclose(points[:, 0], [low, high], rtol=1e-14)
+
+
 def test_truncated_normal_in_the_far_tail_has_a_density():
     u = np.array([[30.0], [30.05], [31.0]])
     expected = scipy.stats.truncnorm(30, np.inf).logpdf(u[:, 0])
@@ -435,6 +441,7 @@ def test_what_is_no_measure_is_refused(bad):
         (lambda: Normal(mean=[0.0, 1.0, 2.0], sd=[1.0, 2.0]), "sd"),
         (lambda: Normal(mean=[0.0, 1.0], dim=3), "mean"),
         (lambda: Normal(dim=0), "dim"),
+        (lambda: Normal(sd=[]), "sd"),
         (lambda: Normal(dim=1.5), "dim"),
         (lambda: LogNormal(sd=0.0), "sd"),
         (lambda: HalfNormal(-1.0), "sd"),
@@ -443,6 +450,8 @@ def test_what_is_no_measure_is_refused(bad):
         (lambda: Uniform(0, np.inf), "high"),
         (lambda: TruncatedNormal(low=1.0, high=0.0), "low"),
         (lambda: TruncatedNormal(low=np.nan), "low"),
+        (lambda: TruncatedNormal(low="a"), "low"),
+        (lambda: TruncatedNormal(low=[]), "low"),
         (lambda: TruncatedNormal(low=np.inf), "low"),
         (lambda: TruncatedNormal(sd=0.0, low=0.0), "sd"),
         (lambda: TruncatedNormal(low=[0.0, 1.0], high=[2.0, 3.0, 4.0]), "high"),
@@ -462,12 +471,13 @@ def test_what_is_no_measure_is_refused(bad):
         (lambda: Empirical([1.0, np.nan]), "data"),
         (lambda: Empirical([1.0, 2.0], [0.5]), "weights"),
         (lambda: Empirical([1.0, 2.0], [0.5, 0.6]), "weights"),
-        (lambda: Empirical([1.0, 2.0], [-0.5, 1.5]), "weights"),
+        (lambda: Empirical([1.0, 2.0], [-0.5, 1.5]), "weights must be at least 0, got -0.5"),
         (lambda: Mixture([Normal(), Normal()], [0.5, 0.6]), "weights"),
         (lambda: Mixture([Normal(), Normal()], [1.0]), "weights"),
         (lambda: Mixture([Normal(), Normal()], [-0.5, 1.5]), "weights"),
         (lambda: Mixture([Normal(), Normal(dim=2)], [0.5, 0.5]), "components"),
-        (lambda: Mixture([], []), "weights"),
+        (lambda: Mixture([], []), "components"),
+        (lambda: Mixture(Normal(), [1.0]), "components"),
         (lambda: Product(), "measure"),
         (lambda: Normal().sample(KEY, 0), "m"),
         (lambda: Normal().log_density([np.nan]), "u"),
@@ -476,6 +486,39 @@ def test_what_is_no_measure_is_refused(bad):
 def test_bad_parameter_is_refused(make, name):
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
         make()
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Normal(dim=2),
+        Product(Normal(), scipy.stats.gumbel_r()),
+        Mixture([Normal(dim=2)], [1.0]),
+        Empirical(np.zeros((3, 2))),
+    ],
+)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_points_of_the_wrong_dimension_have_no_density(measure, columns):
+    with pytest.raises(ValueError, match=f"u has {columns} columns where 2 are expected"):
+        measure.log_density(np.full(columns, 0.5))
+
+
+def test_uniform_points_of_the_wrong_dimension_are_refused():
+    with pytest.raises(ValueError, match="v has 1 columns where 2 are expected"):
+        Product(Normal(), Normal()).from_uniform([0.5])
+
+
+@pytest.mark.parametrize(
+    ("frozen", "message"),
+    [
+        (scipy.stats.gumbel_r(scale=-1), "gumbel_r .*scale=-1"),
+        (scipy.stats.binom(10, 1.5), r"binom .*10, 1\.5"),
+        (scipy.stats.beta(-1, 2, loc=3), "beta .*-1, 2, loc=3"),
+    ],
+)
+def test_frozen_distribution_with_parameters_outside_its_domain_is_refused(frozen, message):
+    with pytest.raises(ValueError, match=message):
+        as_measure(frozen)
 
 
 def test_quantiles_on_the_host_say_so_inside_jit():

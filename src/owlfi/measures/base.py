@@ -65,14 +65,18 @@ class Family(Measure):
     def restrict(self, coordinates: slice) -> "Family":
         """The measure of some of the coordinates."""
 
+    def quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The points that leave the probability `level` below them, and above them."""
+        frozen = self.frozen()
+        return frozen.ppf(level), frozen.isf(level)
+
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How far the lower and the upper quantile of a level lie from their end of the support.
 
         From the median where that end is infinite. `level` is (l, 1), the result (l, s) each.
         """
         low, high = (np.asarray(end) for end in self.support)
-        frozen = self.frozen()
-        middle, lower, upper = frozen.median(), frozen.ppf(level), frozen.isf(level)
+        middle, (lower, upper) = self.frozen().median(), self.quantiles(level)
         return (
             np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
             np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
@@ -84,14 +88,13 @@ class Family(Measure):
                 f"{type(self).__name__}.from_uniform runs on the host and cannot be used inside "
                 "jit, vmap or grad; draw the points outside and pass them in"
             )
-        levels, frozen = np.asarray(v), self.frozen()
-        above = levels > 0.5  # from above there, where 1 - v has more digits
-        lower, upper = (np.where(side, 0.5, levels) for side in (above, ~above))
-        u = np.where(above, frozen.isf(1 - upper), frozen.ppf(lower))
+        levels = np.asarray(v)
+        lower, upper = self.quantiles(np.minimum(levels, 1 - levels))
+        u = np.where(levels > 0.5, upper, lower)  # from above there, where 1 - v has more digits
         return jnp.asarray(u).clip(*self.support)
 
     def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
-        u = as_array("u", u)
+        u = as_coordinates("u", u, self.dim)
         low, high = self.support
         inside = (u >= low) & (u <= high)
         safe = jnp.where(inside, u, self.interior())
@@ -136,6 +139,8 @@ def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
             raise ValueError(
                 f"{name} must be a number or one a coordinate, got shape {array.shape}"
             )
+        if array.size == 0:
+            raise ValueError(f"{name} is empty; give one number, or one a coordinate")
     sizes = {array.shape[0] for array in arrays.values() if array.ndim}
     size = as_count("dim", dim) if dim is not None else max(sizes, default=1)
     if not sizes <= {1, size}:
@@ -145,6 +150,16 @@ def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
         )
     with nullcontext() if is_traced(parameters) else jax.ensure_compile_time_eval():
         return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
+
+
+def as_coordinates(name: str, value: Any, dim: int) -> Float[Array, "... s"]:
+    """An array whose last axis is the dim coordinates; a number will do where there is one."""
+    array = jnp.atleast_1d(as_array(name, value))
+    if array.shape[-1] != dim:
+        raise ValueError(
+            f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape})"
+        )
+    return array
 
 
 def as_points(name: str, points: Any, measure: Measure, *, batched: bool = False) -> Array:

@@ -1,5 +1,6 @@
 """Measures made of measures: independent parts, and mixtures."""
 
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
@@ -9,7 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from owlfi.checks import as_array, is_traced
-from owlfi.measures.base import Family, Measure
+from owlfi.measures.base import Family, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure
 
@@ -49,11 +50,12 @@ class Product(Measure):
         return jnp.concatenate(lows), jnp.concatenate(highs)
 
     def from_uniform(self, v: Array) -> Array:
+        v = as_coordinates("v", v, self.dim)
         pieces = [p.from_uniform(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
         return jnp.concatenate(pieces, -1)
 
     def log_density(self, u: Array) -> Array:
-        u = as_array("u", u)
+        u = as_coordinates("u", u, self.dim)
         pieces = [p.log_density(u[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
         return jnp.stack(pieces).sum(0)
 
@@ -73,7 +75,10 @@ class Mixture(Measure):
     weights: Array
 
     def __init__(self, components: Any, weights: Any):
-        self.components = tuple(as_measure(component) for component in components)
+        parts = tuple(components) if isinstance(components, Iterable) else ()
+        if not parts:
+            raise ValueError(f"components must be one or more measures in a list, got {components}")
+        self.components = tuple(as_measure(part) for part in parts)
         self.weights = as_probabilities(as_array("weights", weights))
         if self.weights.shape != (len(self.components),):
             raise ValueError(
@@ -94,6 +99,7 @@ class Mixture(Measure):
         return jnp.stack(lows).min(0), jnp.stack(highs).max(0)
 
     def log_density(self, u: Array) -> Array:
+        u = as_coordinates("u", u, self.dim)
         parts = jnp.stack([component.log_density(u) for component in self.components], -1)
         return logsumexp(parts + jnp.log(self.weights), axis=-1)
 
@@ -103,7 +109,8 @@ class Mixture(Measure):
                 "Mixture.from_uniform runs on the host and cannot be used inside jit, vmap or "
                 "grad; draw the points outside and pass them in"
             )
-        levels = np.asarray(v, float).reshape(-1, self.dim)
+        v = as_coordinates("v", v, self.dim)
+        levels = np.asarray(v).reshape(-1, self.dim)
         belief = np.broadcast_to(np.asarray(self.weights), (len(levels), len(self.components)))
         columns = []
         for j in range(self.dim):

@@ -10,8 +10,8 @@ import scipy.stats
 from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_array, as_rows, as_weights, concrete, is_traced, positive
-from owlfi.measures.base import Family, Measure, coordinates
+from owlfi.checks import as_rows, as_weights, concrete, is_traced, positive
+from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
 
 _NEGLIGIBLE = 1e-30
 
@@ -105,17 +105,16 @@ class Empirical(Measure):
         return self.data[jnp.minimum(index, len(self.weights) - 1)]
 
     def log_density(self, u: Array) -> Array:
-        same = (as_array("u", u)[..., None, :] == self.data).all(-1)
+        same = (as_coordinates("u", u, self.dim)[..., None, :] == self.data).all(-1)
         return logsumexp(jnp.where(same, jnp.log(self.weights), -jnp.inf), axis=-1)
 
 
 def as_probabilities(weights: Array) -> Array:
     """Weights that are not negative and sum to one."""
     if not is_traced(weights):
-        total = float(weights.sum())
-        if (np.asarray(weights) < 0).any() or abs(total - 1) > 1e-8:
-            raise ValueError(
-                f"weights must be at least 0 and sum to 1 (they sum to {total}); "
-                "divide them by their sum"
-            )
+        total, least = float(weights.sum()), float(weights.min(initial=0.0))
+        if least < 0:
+            raise ValueError(f"weights must be at least 0, got {least}; they are probabilities")
+        if abs(total - 1) > 1e-8:
+            raise ValueError(f"weights must sum to 1, not {total}; divide them by their sum")
     return weights

@@ -187,11 +187,20 @@ class TruncatedNormal(LineFamily):
         low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
         return scipy.stats.truncnorm(low, high, np.asarray(self.mean), np.asarray(self.sd))
 
+    def quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, sd = np.asarray(self.mean), np.asarray(self.sd)
+        lower, upper = self._standard_quantiles(level)
+        return mean + sd * lower, mean + sd * upper
+
+    def _standard_quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
+        mass = np.asarray(log_ndtr_difference(jnp.asarray(low), jnp.asarray(high)))
+        return _lower_quantile(low, mass, level), -_lower_quantile(-high, mass, level)
+
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, sd = np.asarray(self.mean), np.asarray(self.sd)
         low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
-        mass = np.asarray(log_ndtr_difference(jnp.asarray(low), jnp.asarray(high)))
-        lower, upper = _lower_quantile(low, mass, level), -_lower_quantile(-high, mass, level)
+        lower, upper = self._standard_quantiles(level)
         middle = (self.frozen().median() - mean) / sd
         return (
             sd * np.where(np.isfinite(low), np.maximum(lower - low, 0.0), middle - lower),
@@ -344,9 +353,11 @@ class StudentT(LineFamily):
 
 def _lower_quantile(end: np.ndarray, log_mass: np.ndarray, level: np.ndarray) -> np.ndarray:
     """x with Φ(x) = Φ(end) + level · mass, in logarithms: scipy's quantiles stop at 1e-16."""
-    log_part = np.log(level) + log_mass
-    from_below = np.logaddexp(log_ndtr(end), log_part)
-    from_above = log_ndtr(-end) + np.log1p(-np.exp(np.minimum(log_part - log_ndtr(-end), 0.0)))
+    with np.errstate(divide="ignore"):  # level 0 is the end itself
+        log_part = np.log(level) + log_mass
+        from_below = np.logaddexp(log_ndtr(end), log_part)
+        above = np.log1p(-np.exp(np.minimum(log_part - log_ndtr(-end), 0.0)))
+    from_above = log_ndtr(-end) + above
     return np.where(end < 0, ndtri_exp(from_below), -ndtri_exp(from_above))
 
 
@@ -361,9 +372,9 @@ def _end(name: str, value: Any) -> Array:
     """One end of a truncation, which may be infinite."""
     if is_traced(value):
         return jnp.asarray(value, float)
-    ends = np.asarray(value, float)
-    as_array(name, np.where(np.isinf(ends), 0.0, ends))
-    return jnp.asarray(ends)
+    ends = np.asarray(value)
+    as_array(name, np.where(np.isinf(ends), 0.0, ends) if ends.dtype.kind == "f" else value)
+    return jnp.asarray(ends, float)
 
 
 def _check_order(low: Array, high: Array) -> None:

@@ -41,12 +41,21 @@ def as_measure(value: Any) -> Measure:
             f"measure is scipy.stats.{value.dist.name} with array parameters; "
             "use Product(...) of one distribution a coordinate"
         )
+    if np.isnan([*value.support(), value.median()]).any():
+        raise ValueError(
+            f"measure is scipy.stats.{value.dist.name} with parameters that it does not allow: "
+            f"{', '.join(_arguments(value))}; correct them (a scale must be positive)"
+        )
     return FrozenContinuous(value) if hasattr(value.dist, "pdf") else FrozenDiscrete(value)
 
 
 def _parameters(frozen: Any) -> tuple[tuple[Any, ...], Any, Any]:
     parsed = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
     return tuple(parsed[0]), parsed[1], parsed[2] if len(parsed) > 2 else 1.0
+
+
+def _arguments(frozen: Any) -> list[str]:
+    return [*map(str, frozen.args), *(f"{name}={value}" for name, value in frozen.kwds.items())]
 
 
 def _at_zero(make: Callable[..., Measure]) -> Callable[..., Measure | None]:
