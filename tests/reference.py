@@ -367,3 +367,12 @@ def _tensor(rules: Any, formula: Formula, lengthscales: Sequence[float]) -> floa
     for _, weight in reversed(rules):
         values = values @ weight.astype(float)
     return values
+
+
+def normal_ball(dim: int, sd: float, formula: Formula, lengthscale: float) -> Any:
+    """The expectation of a radial kernel at the length of a normal vector of any dimension."""
+    nodes = rule([0], 0, np.inf, 64 * dim**0.5 * sd, fine=Fineness(nodes=80))
+    r = nodes.distance / sd
+    constant = number(mp.mpf(2) ** (1 - mp.mpf(dim) / 2) / mp.gamma(mp.mpf(dim) / 2)) / sd
+    density = constant * r ** (dim - 1) * np.exp(-(r**2) / 2)
+    return (nodes.weight * density * formula(nodes.distance, lengthscale)).sum()

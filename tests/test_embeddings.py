@@ -261,6 +261,47 @@ def test_isotropic_kernel_in_three_dimensions_is_integrated_to_nine_digits(kerne
         assert error <= 1e-9  # the reference has no more
 
 
+def many_dimensional_errors(kernel, formula, dim):
+    """On standard normal noise, where a point and a difference of two are normal vectors."""
+    embedding = embed(kernel, Normal(dim=dim))
+    actual = embedding.mean(np.zeros((1, dim)))[0], embedding.norm2
+    for value, sd in zip(actual, (1.0, np.sqrt(2.0)), strict=True):
+        expected = reference.normal_ball(dim, sd, formula, float(kernel.lengthscale))
+        yield abs(float(value) / expected - 1)
+
+
+def assert_integrated_in_many_dimensions(kernel, formula, dim):
+    assert max(many_dimensional_errors(kernel, formula, dim)) <= DOCUMENTED
+
+
+@pytest.mark.parametrize(("nu", "dim", "lengthscale"), [(0.05, 60, 27.0), (2.5, 100, 0.135)])
+def test_matern_kernel_in_many_dimensions_is_integrated(nu, dim, lengthscale):
+    assert_integrated_in_many_dimensions(Matern(nu, lengthscale), reference.matern(nu), dim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nu", [0.05, 0.5, 2.5])
+@pytest.mark.parametrize("dim", [2, 7, 20, 60])
+def test_matern_kernel_in_any_dimension_is_integrated(nu, dim):
+    for lengthscale in (0.0135, 0.135, 1.35, 27.0):
+        assert_integrated_in_many_dimensions(Matern(nu, lengthscale), reference.matern(nu), dim)
+
+
+@pytest.mark.parametrize(("alpha", "dim"), [(0.05, 2), (0.01, 10)])
+def test_rational_quadratic_kernel_with_heavy_tails_is_integrated(alpha, dim):
+    kernel, formula = RationalQuadratic(1.349, alpha), reference.rational_quadratic(alpha)
+    assert_integrated_in_many_dimensions(kernel, formula, dim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.01, 0.7, 5.0, 100.0])
+@pytest.mark.parametrize("dim", [2, 7, 60])
+def test_rational_quadratic_kernel_in_any_dimension_is_integrated(alpha, dim):
+    formula = reference.rational_quadratic(alpha)
+    for lengthscale in (0.0135, 1.35, 27.0):
+        assert_integrated_in_many_dimensions(RationalQuadratic(lengthscale, alpha), formula, dim)
+
+
 def test_product_of_an_isotropic_and_a_separable_kernel_is_integrated():
     kernel = RationalQuadratic(0.7) * SquaredExponential([0.5, 2.0])
     measure, u = Normal([0.5, -1], [2, 1]), np.array([[0.3, 0.6]])

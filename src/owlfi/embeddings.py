@@ -8,7 +8,7 @@ mixture of squared exponentials.
 
 from functools import reduce
 from itertools import product
-from math import gamma, log, prod
+from math import ceil, log, pi, prod
 from operator import add, mul
 from typing import Any
 
@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import gammaln, loggamma
 
 from owlfi.checks import concrete
 from owlfi.closed_forms import ClosedForm, find_closed_form
@@ -253,29 +254,51 @@ def _scale_mixture(kernel: CoordinateKernel, dim: int) -> tuple[np.ndarray, Arra
     """weights (q,) and squared inverse lengthscales (q, #s) of a mixture of squared exponentials.
 
     With g gamma distributed, a Matérn kernel mixes over the scale and a rational quadratic over the
-    precision; both are summed by the trapezoid rule in log g.
+    precision.
     """
+    depth = min(60 * dim, 700)  # -log of the smallest embedding worth its digits
     match kernel:
-        case Matern():
-            shape, slope = kernel.nu, -1.0
-            factor: Any = kernel.nu
-        case RationalQuadratic():
-            shape, slope = kernel.alpha, 1.0
-            factor = 1 / kernel.alpha
-        case InverseMultiquadric():
-            shape, slope, factor = 0.5, 1.0, 2.0
+        case Matern(nu=shape):
+            # Short scales matter less in more dimensions: the integrand is steeper and narrower,
+            # most of all where a point is far out in every coordinate.
+            sharpness = shape + 0.5 * dim + min(6.2 * dim, 175)
+            ends = -34 / shape, log(60 + 4 * shape + depth)
+            x, weights = _gamma_rule(shape, sharpness, *ends, bend=20)
+            scales, factor = np.exp(-x), shape
+        case RationalQuadratic() | InverseMultiquadric():
+            multiquadric = isinstance(kernel, InverseMultiquadric)
+            shape, factor = (0.5, 2.0) if multiquadric else (kernel.alpha, 1 / kernel.alpha)
+            far = 65  # log of the largest squared distance in lengthscales
+            ends = max(-34 / shape - far, -(34 + depth) / shape), log(60 + 4 * shape)
+            x, weights = _gamma_rule(shape, 2 * shape, *ends, bend=70)
+            scales = np.exp(x)
         case _:
             raise ValueError(
                 f"{type(kernel).__name__} has no embedding in several dimensions; "
                 "use Separable(...) of a one-dimensional kernel"
             )
-    step = 0.25 * min(1.0, (8 / shape) ** 0.5)
-    # Short scales matter less in more dimensions: an embedding falls with their dim-th power.
-    low = -(36 + 3 * dim) / (shape + 0.5 * dim) if slope < 0 else -40 / shape
-    x = np.arange(low, log(60 + 4 * shape), step)
-    weights = step * np.exp(shape * x - np.exp(x)) / gamma(shape)
-    scales = jnp.asarray(np.exp(slope * x))[:, None]
-    return weights, factor * scales * jnp.atleast_1d(kernel.lengthscale) ** -2.0
+    precision = factor * jnp.atleast_1d(kernel.lengthscale) ** -2.0
+    return weights, jnp.asarray(scales)[:, None] * precision
+
+
+def _gamma_rule(
+    shape: float, sharpness: float, low: float, high: float, bend: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes x = log g and weights for the expectation over g ~ gamma(shape).
+
+    The trapezoid rule in t with x = t - exp(-t - bend): below -bend the nodes leap, so that small
+    shapes, which reach far down, need few. Its error for the weight of gamma(a) is
+    2 |Γ(a + 2πi/step)| / Γ(a); the step makes it negligible for a up to `sharpness`.
+    """
+    steps = 0.25 * 0.97 ** np.arange(200)
+    errors = loggamma(sharpness + 2j * pi / steps).real - gammaln(sharpness)
+    step = steps[np.argmax(errors < -33)]
+    start = max(low, -bend - log(max(-low, 1.0)))
+    t = start + step * np.arange(ceil((high - start) / step))
+    leap = np.exp(-t - bend)
+    x = t - leap
+    weights = step * (1 + leap) * np.exp(shape * x - np.exp(x) - gammaln(shape))
+    return x.clip(-150), weights  # beyond, no embedding changes and scales would overflow
 
 
 def _on_host(measure: Measure) -> bool:
