@@ -176,6 +176,44 @@ def test_frozen_scipy_distribution_is_embedded():
     assert np.array_equal(embedding.mean([1.0]), own.mean([1.0]))
 
 
+def test_norm2_of_many_equal_counts_is_known():
+    n, lengthscale = 10**5, 1.3
+    lags = np.arange(1, 20)
+    expected = (n + 2 * (n - lags) @ np.exp(-((lags / lengthscale) ** 2) / 2)) / n**2
+    actual = embed(SquaredExponential(lengthscale), scipy.stats.randint(0, n)).norm2
+    assert_allclose(actual, expected, rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("frozen", [scipy.stats.nbinom(3, 0.05), scipy.stats.zipf(9.0)])
+def test_norm2_of_many_counts_is_their_double_sum(frozen):
+    counts = np.arange(2.0**14)
+    weights = frozen.pmf(counts)
+    expected = sum(
+        (2 if lag else 1)
+        * np.exp(-((lag / 2.5) ** 2) / 2)
+        * (weights[lag:] @ weights[: 2**14 - lag])
+        for lag in range(25)
+    )
+    actual = embed(SquaredExponential(2.5), frozen).norm2
+    assert_allclose(actual, expected, rtol=DOCUMENTED)
+
+
+@pytest.mark.slow
+def test_norm2_of_a_mixture_of_counts_is_the_double_sum():
+    counts = np.arange(100.0)
+    weights = sum(0.5 * scipy.stats.poisson(rate).pmf(counts) for rate in (1.0, 20.0))
+    matrix = np.exp(-(((counts[:, None] - counts) / 1.3) ** 2) / 2)
+    mixture = Mixture([Poisson(1.0), Poisson(20.0)], [0.5, 0.5])
+    actual = embed(SquaredExponential(1.3), mixture).norm2
+    assert_allclose(actual, weights @ matrix @ weights, rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("frozen", [scipy.stats.zipf(1.5), scipy.stats.randint(0, 10**7)])
+def test_too_many_counts_are_refused(frozen):
+    with pytest.raises(ValueError, match=f"{frozen.dist.name} over more than .* whole numbers"):
+        embed(SquaredExponential(1.0), frozen).mean([[1.0]])
+
+
 # Several dimensions
 
 

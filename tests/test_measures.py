@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -165,6 +166,14 @@ def test_slopes_of_the_log_density_are_finite(row):
 
 
 # Tails and corners
+
+
+@pytest.mark.parametrize("rate", [40.0, 1e3, 1e6])
+def test_poisson_probabilities_keep_their_digits_with_many_counts(rate):
+    counts = np.round(rate + np.sqrt(rate) * np.array([-5.0, -0.3, 0.0, 6.0]))
+    with mpmath.workdps(30):
+        logs = [k * mpmath.log(rate) - rate - mpmath.loggamma(k + 1) for k in counts]
+    assert_allclose(Poisson(rate).log_density(column(counts)), np.array(logs, float), rtol=3e-14)
 
 
 @pytest.mark.parametrize("low", [2.0, 4.0, 30.0])

@@ -51,6 +51,7 @@ from owlfi.measures import (
 )
 
 Factors = tuple[CoordinateKernel, ...]
+_TERMS_AT_ONCE = 2**20
 
 
 class Embedding(eqx.Module):
@@ -204,7 +205,25 @@ def _coordinates(factors: Factors, family: Family) -> ClosedForm:
 def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
     atoms = family.atoms()
     probabilities = family.probabilities(atoms)
-    return jax.lax.map(lambda row: (probabilities * kernel.along(row - atoms)).sum(0), u)
+
+    def total(row: Array) -> Array:
+        return jnp.einsum("as,as->s", probabilities, kernel.along(row - atoms))
+
+    return jax.lax.map(total, u, batch_size=max(1, _TERMS_AT_ONCE // atoms.size))
+
+
+def _sum_over_pairs(
+    kernel: CoordinateKernel, first: DiscreteFamily, second: DiscreteFamily
+) -> Float[Array, " s"]:
+    """Atoms lie a step of 1 apart, so the double sum is one over the correlation of both."""
+    atoms = first.atoms(), second.atoms()
+    weights = [family.probabilities(a) for family, a in zip((first, second), atoms, strict=True)]
+    size = len(atoms[0]) + len(atoms[1])
+    spectra = [jnp.fft.rfft(w, size, axis=0) for w in weights]
+    correlation = jnp.fft.irfft(spectra[0] * spectra[1].conj(), size, axis=0)
+    lags = np.arange(size)
+    lags = np.where(lags < len(atoms[0]), lags, lags - size)[:, None]
+    return (correlation * kernel.along(atoms[0][0] - atoms[1][0] + lags)).sum(0)
 
 
 def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[Array, " s"]:
@@ -214,6 +233,8 @@ def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[
     if isinstance(first, Normal) and isinstance(second, Normal):  # their difference is normal
         spread = Normal(second.mean, jnp.sqrt(first.sd**2 + second.sd**2))
         return _coordinates(factors, spread).mean(first.mean[None])[0]
+    if isinstance(first, DiscreteFamily) and isinstance(second, DiscreteFamily):
+        return _sum_over_pairs(_one_kernel(factors), first, second)
     if isinstance(first, DiscreteFamily):
         atoms = first.atoms()
         return (first.probabilities(atoms) * form.mean(atoms)).sum(0)

@@ -1,6 +1,7 @@
 """Measures that are finite sums of atoms, or nearly so."""
 
 import abc
+from math import pi
 from typing import Any
 
 import jax
@@ -13,20 +14,32 @@ from jaxtyping import Array, Float
 from owlfi.checks import as_rows, as_weights, concrete, is_traced, positive
 from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
 
-_NEGLIGIBLE = 1e-30
+_NEGLIGIBLE = 1e-26
+_TOLERABLE = 1e-13  # with a heavy tail, where fewer digits at the last quantiles must do
+_LARGEST_COUNT = 2**20
+_MANY = 64.0  # from where Stirling's series has all digits
 
 
 class DiscreteFamily(Family):
     """Independent coordinates, each on whole numbers."""
 
     def atoms(self) -> Float[Array, "a s"]:
-        """Whole numbers that hold all the probability of each coordinate but 1e-30."""
+        """Whole numbers, a step of 1 apart, that hold nearly all probability of each coordinate.
+
+        Raises ValueError where a million of them do not.
+        """
         frozen = concrete(self).frozen()
         low, middle = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)), np.atleast_1d(frozen.median())
-        reach = 1.0 + middle - low
-        while np.any(frozen.sf(middle + reach) > _NEGLIGIBLE):  # scipy's isf stops at 1e-16
-            reach = reach * 1.5
-        count = (middle - low + np.ceil(reach)).max() + 1
+        top = np.minimum(low + _LARGEST_COUNT - 1, frozen.support()[1])
+        high = middle + 1.0
+        while np.any(frozen.sf(high) > _NEGLIGIBLE) and np.any(high < top):  # isf stops at 1e-16
+            high = np.minimum(middle + np.ceil(1.5 * (high - middle)), top)
+        if np.any(middle > top) or np.any(frozen.sf(np.minimum(high, top)) > _TOLERABLE):
+            raise ValueError(
+                f"measure is {frozen.dist.name} over more than {_LARGEST_COUNT} whole numbers, too "
+                "many to sum over; use a continuous measure or Empirical(a sample of it)"
+            )
+        count = (high - low).max() + 1
         with jax.ensure_compile_time_eval():
             return jnp.asarray(low + np.arange(count)[:, None])
 
@@ -66,8 +79,16 @@ class Poisson(DiscreteFamily):
         return scipy.stats.poisson(np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        whole = u == jnp.round(u)
-        return jnp.where(whole, xlogy(u, self.rate) - self.rate - gammaln(u + 1), -jnp.inf)
+        few = xlogy(u, self.rate) - self.rate - gammaln(u + 1)
+        value = jnp.where(u < _MANY, few, self._log_density_of_many(jnp.maximum(u, _MANY)))
+        return jnp.where(u == jnp.round(u), value, -jnp.inf)
+
+    def _log_density_of_many(self, u: Array) -> Array:
+        """By Stirling's series around the mean, without the cancellation of large terms."""
+        excess = (u - self.rate) / self.rate
+        deviance = self.rate * ((1 + excess) * jnp.log1p(excess) - excess)
+        series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / u**2) / u**2) / u**2) / u
+        return -deviance - 0.5 * jnp.log(2 * pi * u) - series
 
 
 class Empirical(Measure):
