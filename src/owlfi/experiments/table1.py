@@ -176,18 +176,23 @@ def _cell(result: Record) -> str:
 
 
 def picture(records: list[Record]) -> Figure:
-    """Our means and the paper's side by side, with the excess of each."""
+    """Our means with two standard errors, the paper's beside them, and the excess of each."""
     results = arrange(records)
+    kept = list(results.values())
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     styles = ("o", "s", "^", "D")
     for j, (case, marker) in enumerate(zip(_CASES, styles, strict=True)):
-        cells = [result[case[0]][case[1]] for result in results.values()]
+        cells = [result[case[0]][case[1]] for result in kept]
         place = np.arange(len(results)) + 0.18 * (j - 1.5)
         color = "0.45" if case[1] == "v" else "C0"
         fill = color if case[0] == "iid" else "white"
-        (means,) = axes.plot(place, [c["mean"] for c in cells], marker, color=color)
-        means.set(markerfacecolor=fill, label=_LABELS[case])
+        means = [cell["mean"] for cell in cells]
+        bars = [
+            2 * cell["std"] / np.sqrt(r["repeats"]) for cell, r in zip(cells, kept, strict=True)
+        ]
+        drawn = axes.errorbar(place, means, bars, fmt=marker, color=color, linewidth=0.8)
+        drawn[0].set(markerfacecolor=fill, label=_LABELS[case])
         axes.plot(place + 0.06, [c["paper"]["mean"] for c in cells], "k_", markersize=7)
         axes.plot(place, [c["excess_mean"] for c in cells], "x", color=color, markersize=4)
     axes.plot([], [], "k_", label="the paper's mean")
