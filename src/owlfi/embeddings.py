@@ -287,12 +287,11 @@ def _scale_mixture(kernel: CoordinateKernel, dim: int) -> tuple[np.ndarray, Arra
             x, weights = _gamma_rule(shape, sharpness, *ends, bend=20)
             scales, factor = np.exp(-x), shape
         case RationalQuadratic() | InverseMultiquadric():
-            multiquadric = isinstance(kernel, InverseMultiquadric)
-            shape, factor = (0.5, 2.0) if multiquadric else (kernel.alpha, 1 / kernel.alpha)
+            shape = kernel.alpha if isinstance(kernel, RationalQuadratic) else 0.5
             far = 65  # log of the largest squared distance in lengthscales
             ends = max(-34 / shape - far, -(34 + depth) / shape), log(60 + 4 * shape)
             x, weights = _gamma_rule(shape, 2 * shape, *ends, bend=70)
-            scales = np.exp(x)
+            scales, factor = np.exp(x), 1 / shape
         case _:
             raise ValueError(
                 f"{type(kernel).__name__} has no embedding in several dimensions; "

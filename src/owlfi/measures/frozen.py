@@ -1,7 +1,8 @@
 """Any frozen scipy.stats distribution as a measure."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from owlfi.checks import is_traced
 from owlfi.measures import families
 from owlfi.measures.base import Family, Measure
 from owlfi.measures.discrete import DiscreteFamily, Poisson
+
+_RESOLVED = 2.0**-30  # of an end's value: nearer to it, scipy's density has few digits
 
 
 def as_measure(value: Any) -> Measure:
@@ -107,21 +110,80 @@ class FrozenContinuous(Family):
     def frozen(self) -> Any:
         return self.distribution
 
+    def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = super().tail_distances(level)
+        low_power, high_power = _standard(self.distribution).powers
+        low, high = self.distribution.support()
+        return (
+            _extrapolated(lower, level, low, low_power),
+            _extrapolated(upper, level, high, high_power),
+        )
+
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        if is_traced(u, from_low):
+        """With a singular end that is not 0, by the power law there: scipy sees only u."""
+        if is_traced(u, from_low, to_high):
             raise ValueError(
                 f"scipy.stats.{self.distribution.dist.name} is evaluated on the host and cannot "
                 "be used inside jit, vmap or grad; use an owlfi measure there"
             )
-        shapes, loc, scale = _parameters(self.distribution)
-        standard = self.distribution.dist(*shapes)
-        low = standard.support()[0]  # measured from there, a singular lower end keeps its digits
-        z = (
-            low + np.asarray(from_low) / scale
-            if np.isfinite(low)
-            else (np.asarray(u) - loc) / scale
+        standard = _standard(self.distribution)
+        if np.isinf(standard.ends).all():
+            z = (np.asarray(u) - standard.loc) / standard.scale
+            return jnp.asarray(standard.distribution.logpdf(z) - np.log(standard.scale))
+        below = np.asarray(from_low) <= np.asarray(to_high)
+        end, sign, power = (
+            np.where(below, *sides) for sides in (standard.ends, (1.0, -1.0), standard.powers)
         )
-        return jnp.asarray(standard.logpdf(z) - np.log(scale))
+        distance = np.where(below, from_low, to_high) / standard.scale
+        z = end + sign * np.where(distance > 0, np.maximum(distance, _RESOLVED * np.abs(end)), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = power * np.log(distance / np.abs(z - end))
+        lost = np.where(distance > 0, lost, 0.0)
+        return jnp.asarray(standard.distribution.logpdf(z) + lost - np.log(standard.scale))
+
+
+class _Standard(NamedTuple):
+    """A frozen distribution as loc + scale · (another), with the ends of that one's support.
+
+    Its density goes as the powers of the distance to each end.
+    """
+
+    distribution: Any
+    loc: float
+    scale: float
+    ends: tuple[float, float]
+    powers: tuple[float, float]
+
+
+@lru_cache(maxsize=128)
+def _standard(frozen: Any) -> _Standard:
+    shapes, loc, scale = _parameters(frozen)
+    distribution = frozen.dist(*shapes)
+    low, high = distribution.support()
+    powers = _power(distribution, low, 1.0), _power(distribution, high, -1.0)
+    return _Standard(distribution, loc, scale, (low, high), powers)
+
+
+def _power(distribution: Any, end: float, sign: float) -> float:
+    """p where the density goes as the distance from the end to the power p; 0 if it does not."""
+    if np.isinf(end):
+        return 0.0
+    z = end + sign * _RESOLVED * (abs(end) or 1.0) * np.array([1.0, 2.0])
+    with np.errstate(invalid="ignore"):
+        power = np.diff(distribution.logpdf(z))[0] / np.diff(np.log(np.abs(z - end)))[0]
+    return float(power) if np.isfinite(power) else 0.0
+
+
+def _extrapolated(
+    distances: np.ndarray, level: np.ndarray, end: float, power: float
+) -> np.ndarray:
+    """Falling distances of quantiles from their end, by the power law where scipy rounds to it."""
+    if np.isinf(end):
+        return distances
+    exact = distances > _RESOLVED * abs(end)
+    last = max(int(exact.sum()) - 1, 0)
+    law = distances[last] * (level / level[last]) ** (1 / (1 + max(power, -0.99)))
+    return np.where(exact, distances, law)
 
 
 class FrozenDiscrete(DiscreteFamily):
