@@ -21,6 +21,7 @@ MATHEMATICS = [
     "checks",
     "closed_forms",
     "embeddings",
+    "kernel_algebra",
     "keys",
     "kernels",
     "line_quadrature",

@@ -140,6 +140,23 @@ def test_matern_is_a_bessel_function(nu):
     assert_allclose(actual, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("nu", [0.5, 0.7, 1.0, 2.5, 99.5, 100.0])
+@pytest.mark.parametrize("r", [1e4, 1e200])
+def test_matern_vanishes_far_out_with_its_gradients(nu, r):
+    value, gradient = jax.value_and_grad(lambda p: Matern(nu, p[1])(p[:1], 0.0))(
+        jnp.array([r, 1.0])
+    )
+    assert value == 0
+    assert np.array_equal(gradient, [0.0, 0.0])
+
+
+def test_matern_of_high_order_keeps_its_digits_until_it_vanishes():
+    r = np.linspace(30, 60, 4)
+    expected = [matern_by_bessel(99.5, x) for x in r]
+    assert min(expected) < 1e-250
+    assert_allclose(Matern(99.5).gram(r, np.zeros(1))[:, 0], expected, rtol=1e-10)
+
+
 @pytest.mark.parametrize("nu", [1.2, 1.5, 2.5, 2.7, 3.5])
 def test_matern_bends_at_distance_zero_as_it_should(nu):
     lengthscale = 0.7
@@ -243,6 +260,11 @@ COMBINATIONS = {
     "scaled from the right": (A * 2.5, 2.5 * GRAM_A),
     "shifted from the left": (0.3 + A, GRAM_A + 0.3),
     "shifted from the right": (A + 0.3, GRAM_A + 0.3),
+    "sum of a list": (sum([A, B]), GRAM_A + GRAM_B),
+    "divided": (A / 4, GRAM_A / 4),
+    "multiple of a number of numpy": (np.float64(2.5) * A, 2.5 * GRAM_A),
+    "multiple of an array without axes": (np.array(2.5) * A, 2.5 * GRAM_A),
+    "multiple of a number of jax": (jnp.array(2.5) * A, 2.5 * GRAM_A),
     "sum with a product": (A + B + A * B, GRAM_A + GRAM_B + GRAM_A * GRAM_B),
     "product of sums": ((A + 0.3) * (2 * B), (GRAM_A + 0.3) * 2 * GRAM_B),
 }
@@ -280,7 +302,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize("bad", [0.0, -1.0, [1.0, 0.0], np.nan, np.inf, "long", [[1.0]], None])
+@pytest.mark.parametrize("bad", [0.0, -1.0, [1.0, 0.0], np.nan, np.inf, "long", [[1.0]], [], None])
 def test_bad_lengthscale_is_refused(make, bad):
     with pytest.raises(ValueError, match="lengthscale"):
         make(bad)
@@ -302,12 +324,19 @@ def test_bad_lengthscale_is_refused(make, bad):
         (lambda: Korobov(0), "alpha"),
         (lambda: Korobov(5), "alpha"),
         (lambda: Korobov(1.5), "alpha"),
+        (lambda: Korobov(np.array([1, 2])), "alpha"),
+        (lambda: Korobov("smooth"), "alpha"),
         (lambda: Korobov(1, weight=-1.0), "weight"),
         (lambda: Korobov(1, weight=np.nan), "weight"),
         (lambda: Korobov(1, period=0.0), "period"),
         (lambda: -1.0 * SquaredExponential(1.0), "factor"),
         (lambda: np.nan * SquaredExponential(1.0), "factor"),
         (lambda: [1.0, 2.0] * SquaredExponential(1.0), "factor"),
+        (lambda: np.array([1.0, 2.0]) * SquaredExponential(1.0), "factor"),
+        (lambda: SquaredExponential(1.0) / 0.0, "divisor"),
+        (lambda: SquaredExponential(1.0) / SquaredExponential(1.0), "divisor"),
+        (lambda: SquaredExponential(1.0) + laplacian, "FunctionKernel"),
+        (lambda: laplacian * SquaredExponential(1.0), "FunctionKernel"),
         (lambda: SquaredExponential(1.0) + (-0.5), "constant"),
         (lambda: Constant(0.0), "constant"),
         (lambda: Constant([1.0, 2.0]), "constant"),
@@ -329,6 +358,69 @@ def test_wrong_number_of_lengthscales_is_refused(kernel):
 def test_wrong_number_of_periods_is_refused():
     with pytest.raises(ValueError, match=r"period .*3 entries.*2 coordinates"):
         Korobov(1, period=[1.0, 2.0, 3.0]).gram(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Matern(np.inf), "SquaredExponential"),
+        (lambda: SquaredExponential(None), "must be a number"),
+        (lambda: SquaredExponential(np.inf), "must be a finite number"),
+    ],
+)
+def test_refusals_say_what_to_do(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_whole_numbers_written_as_floats_are_whole_numbers():
+    assert Korobov(1.0)(0.2, 0.5) == Korobov(1)(0.2, 0.5)
+
+
+NOT_ALONG_COORDINATES = {
+    "a number": 1.0,
+    "a function": laplacian,
+    "a sum": A + B,
+    "a multiple": 2.0 * B,
+    "a constant": Constant(1.0),
+    "a product with a multiple": A * (2.0 * B),
+}
+
+
+@pytest.mark.parametrize("bad", NOT_ALONG_COORDINATES.values(), ids=NOT_ALONG_COORDINATES)
+def test_what_has_no_form_along_coordinates_is_not_made_separable(bad):
+    with pytest.raises(ValueError, match=r"kernel must be one with a form along each coordinate"):
+        Separable(bad)
+
+
+def test_separable_product_is_the_product_of_separable_kernels():
+    expected = Separable(B).gram(X, Y) * A.gram(X, Y)
+    assert_allclose(Separable(A * B).gram(X, Y), expected, rtol=1e-14)
+
+
+@kernels
+def test_lists_are_points_and_samples(kernel):
+    assert_allclose(kernel.gram(X.tolist(), Y.tolist()), gram(kernel, X, Y), rtol=1e-13)
+    assert_allclose(kernel(X[0].tolist(), Y[0].tolist()), gram(kernel, X, Y)[0, 0], rtol=1e-13)
+
+
+def test_numbers_are_samples_of_one_column():
+    assert np.array_equal(A.gram([0.0, 1.0], [2.0]), A.gram([[0.0], [1.0]], [[2.0]]))
+
+
+@pytest.mark.parametrize("kernel", [A, Korobov(), Separable(B), Constant(1.0), A + B])
+@pytest.mark.parametrize(
+    "x", [0.0, np.zeros(6), np.zeros((6, 3)), np.zeros((1, 6, 2))], ids=np.ndim
+)
+def test_samples_of_other_shapes_are_refused(kernel, x):
+    with pytest.raises(ValueError, match="the same number of columns"):
+        kernel.gram(x, Y)
+
+
+@pytest.mark.parametrize("a", [np.zeros(1), np.zeros(3), np.zeros((2, 2))])
+def test_points_of_other_shapes_are_refused(a):
+    with pytest.raises(ValueError, match="the same number of coordinates"):
+        A(a, np.ones(2))
 
 
 @pytest.mark.parametrize("bad", [None, 1.0, "gaussian", SquaredExponential])

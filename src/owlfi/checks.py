@@ -30,12 +30,16 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
     """A finite float64 array from an array, a list, a number or a pandas object."""
     if is_traced(value):
         return jnp.asarray(value, float)
+    if value is None:
+        raise ValueError(f"{name} must be a number or an array of numbers, got None")
     array = _as_numpy(name, value)
     if not np.isfinite(array).all():
+        if not array.ndim:
+            raise ValueError(f"{name} must be a finite number, got {value}")
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        place = f" (the first at index {where})" if where else ""
         raise ValueError(
-            f"{name} has a value that is NaN or infinite{place}; remove or replace such values"
+            f"{name} has a value that is NaN or infinite (the first at index {where}); "
+            "remove or replace such values"
         )
     with jax.ensure_compile_time_eval():  # constants stay numbers inside jit, too
         return jnp.asarray(value, float) if isinstance(value, jax.Array) else jnp.asarray(array)
@@ -51,12 +55,13 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
         return array.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"{name} must hold real numbers only, in rows of one length, got {_brief(value)}"
+            f"{name} must hold real numbers only, in rows of one length, got {brief(value)}"
         ) from error
 
 
-def _brief(value: Any) -> str:
-    text = repr(value)
+def brief(value: Any) -> str:
+    """A value in an error message, on one line."""
+    text = " ".join(repr(value).split())
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
@@ -66,8 +71,10 @@ def positive(name: str, value: Any, *, number: bool = False) -> Float[Array, "..
     if array.ndim > (0 if number else 1):
         allowed = "one number" if number else "a number or one number a coordinate"
         raise ValueError(f"{name} must be {allowed}, got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty; give at least one number")
     if not is_traced(value) and not (np.asarray(value) > 0).all():
-        raise ValueError(f"{name} must be positive, got {_brief(value)}")
+        raise ValueError(f"{name} must be positive, got {brief(value)}")
     return array
 
 
@@ -102,6 +109,10 @@ def as_rows(
 
 def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
     """One weight for each row of `rows` (..., n, d); a leading batch axis may be left out."""
+    if hasattr(value, "weights"):
+        raise ValueError(
+            f"{name} must be an array, got a {type(value).__name__}; pass its .weights"
+        )
     array = as_array(name, value)
     if array.ndim == 0 or array.shape not in (rows.shape[-2:-1], rows.shape[:-1]):
         raise ValueError(

@@ -4,21 +4,50 @@ Combine them with `+` and `*`: `0.5 * SquaredExponential(1.0) + Matern(1.5, 2.0)
 """
 
 import abc
-from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from math import factorial, gamma, pi
-from operator import mul
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from owlfi.checks import plain_number, positive
+from owlfi.checks import as_count, brief, plain_number, positive
+from owlfi.kernel_algebra import (
+    Constant,
+    CoordinateKernel,
+    FunctionKernel,
+    Kernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+    as_kernel,
+    as_samples,
+    check_coordinates,
+)
 from owlfi.special import bernoulli_polynomial, scaled_bessel_k
+
+__all__ = [
+    "Constant",
+    "CoordinateKernel",
+    "FunctionKernel",
+    "InverseMultiquadric",
+    "Kernel",
+    "Korobov",
+    "Matern",
+    "ProductKernel",
+    "RadialKernel",
+    "RationalQuadratic",
+    "ScaledKernel",
+    "Separable",
+    "SquaredExponential",
+    "SumKernel",
+    "as_kernel",
+    "check_coordinates",
+    "squared_distances",
+]
 
 _COORDINATES_AT_ONCE = 16
 # Multiples of the lengthscale where panels end when a kernel is integrated, by how it falls.
@@ -28,58 +57,17 @@ _ALGEBRAIC_PANELS = 0.5 * 3.0 ** np.arange(30)
 _SINGULAR_PANELS = np.concatenate([0.5 * 4.0 ** -np.arange(14.0, 0.0, -1), _EXPONENTIAL_PANELS])
 
 
-def _lengthscale(value: Any) -> Array:
-    return positive("lengthscale", value)
+_lengthscale = partial(positive, "lengthscale")
 
 
-class Kernel(eqx.Module):
-    """A symmetric positive semi-definite function of two points of R^d."""
-
-    @abc.abstractmethod
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        """The matrix k(x_i, y_j)."""
-
-    def __call__(self, a: Float[Array, " d"], b: Float[Array, " d"]) -> Float[Array, ""]:
-        return self.gram(jnp.atleast_1d(a)[None], jnp.atleast_1d(b)[None])[0, 0]
-
-    def diagonal(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """k(x_i, x_i)."""
-        return jax.vmap(self)(x, x)
-
-    def __add__(self, other: Any) -> "Kernel":
-        return SumKernel((self, other if isinstance(other, Kernel) else Constant(other)))
-
-    def __mul__(self, other: Any) -> "Kernel":
-        if isinstance(other, Kernel):
-            return ProductKernel((self, other))
-        return ScaledKernel(self, other)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-
-class CoordinateKernel(Kernel):
-    """A kernel with a one-dimensional form along each coordinate.
-
-    Where it is `separable` in its dimension, it is the product of those forms over the coordinates,
-    and embeddings multiply.
-    """
-
-    @abc.abstractmethod
-    def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        """The one-dimensional kernel of each coordinate, at u_j - v_j."""
-
-    @abc.abstractmethod
-    def panels(self) -> Float[Array, "p #s"]:
-        """Positive differences at which to split an integral of `along`."""
-
-    @abc.abstractmethod
-    def restrict(self, coordinates: slice) -> "CoordinateKernel":
-        """The kernel on some of the coordinates."""
-
-    @abc.abstractmethod
-    def separable(self, dim: int) -> bool:
-        """Whether the kernel on R^dim is the product of its one-dimensional forms."""
+def _shape_parameter(name: str, value: Any) -> float:
+    """A positive parameter towards whose infinity a kernel becomes the squared exponential."""
+    number = value if isinstance(value, float) else plain_number(name, value)
+    if not 0 < number <= 100:
+        raise ValueError(
+            f"{name} must be above 0 and at most 100 (beyond, use SquaredExponential), got {number}"
+        )
+    return float(number)
 
 
 class RadialKernel(CoordinateKernel):
@@ -92,6 +80,7 @@ class RadialKernel(CoordinateKernel):
         """The kernel at scaled squared distance r²."""
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        x, y = as_samples(x, y)
         check_coordinates(self, x.shape[1])
         return self.profile(squared_distances(x, y, self.lengthscale))
 
@@ -152,15 +141,8 @@ class Matern(RadialKernel):
     Array(0.483358, dtype=float64)
     """
 
-    nu: float = eqx.field(static=True, converter=lambda v: plain_number("nu", v), default=2.5)
+    nu: float = eqx.field(static=True, converter=partial(_shape_parameter, "nu"), default=2.5)
     lengthscale: Array = eqx.field(converter=_lengthscale, default=1.0)
-
-    def __check_init__(self) -> None:
-        if not 0 < self.nu <= 100:
-            raise ValueError(
-                "nu must be above 0 and at most 100 (beyond, use SquaredExponential), "
-                f"got {self.nu}"
-            )
 
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         at_zero = gamma(self.nu) * 2 ** (self.nu - 1)
@@ -195,14 +177,7 @@ class RationalQuadratic(RadialKernel):
     """
 
     lengthscale: Array = eqx.field(converter=_lengthscale, default=1.0)
-    alpha: float = eqx.field(static=True, converter=lambda v: plain_number("alpha", v), default=1.0)
-
-    def __check_init__(self) -> None:
-        if not 0 < self.alpha <= 100:
-            raise ValueError(
-                "alpha must be above 0 and at most 100 (beyond, use SquaredExponential), "
-                f"got {self.alpha}"
-            )
+    alpha: float = eqx.field(static=True, converter=partial(_shape_parameter, "alpha"), default=1.0)
 
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-self.alpha * jnp.log1p(r2 / (2 * self.alpha)))
@@ -222,13 +197,13 @@ class Korobov(CoordinateKernel):
     Array(18.402969, dtype=float64)
     """
 
-    alpha: int = eqx.field(static=True, default=1)
-    weight: Array = eqx.field(converter=lambda value: positive("weight", value), default=1.0)
-    period: Array = eqx.field(converter=lambda value: positive("period", value), default=1.0)
+    alpha: int = eqx.field(static=True, converter=partial(as_count, "alpha"), default=1)
+    weight: Array = eqx.field(converter=partial(positive, "weight"), default=1.0)
+    period: Array = eqx.field(converter=partial(positive, "period"), default=1.0)
 
     def __check_init__(self) -> None:
-        if self.alpha not in (1, 2, 3, 4):
-            raise ValueError(f"alpha must be 1, 2, 3 or 4, got {self.alpha!r}")
+        if self.alpha > 4:
+            raise ValueError(f"alpha must be 1, 2, 3 or 4, got {self.alpha}")
 
     @property
     def amplitude(self) -> Array:
@@ -237,7 +212,6 @@ class Korobov(CoordinateKernel):
         return self.weight * ((-1) ** (self.alpha + 1) * (2 * pi) ** degree / factorial(degree))
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        check_coordinates(self, x.shape[1])
         return _product_over_coordinates(self, x, y)
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -267,8 +241,15 @@ class Separable(CoordinateKernel):
 
     kernel: CoordinateKernel
 
+    def __check_init__(self) -> None:
+        if not (isinstance(self.kernel, CoordinateKernel) and self.kernel.separable(1)):
+            raise ValueError(
+                "kernel must be one with a form along each coordinate, such as Matern(2.5, 0.3) or "
+                f"a product of them, got {brief(self.kernel)}; sums, multiples and constants go "
+                "outside: 2.0 * Separable(k1) + Separable(k2)"
+            )
+
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        check_coordinates(self, x.shape[1])
         return _product_over_coordinates(self, x, y)
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -284,95 +265,10 @@ class Separable(CoordinateKernel):
         return True
 
 
-class ProductKernel(CoordinateKernel):
-    """The product of kernels; written `k1 * k2`."""
-
-    factors: tuple[Kernel, ...]
-
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return reduce(mul, (factor.gram(x, y) for factor in self.factors))
-
-    def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        return reduce(mul, (factor.along(difference) for factor in self._coordinate_factors()))
-
-    def panels(self) -> Float[Array, "p #s"]:
-        panels = [factor.panels() for factor in self._coordinate_factors()]
-        width = max(p.shape[1] for p in panels)
-        return jnp.concatenate([jnp.broadcast_to(p, (p.shape[0], width)) for p in panels])
-
-    def restrict(self, coordinates: slice) -> "ProductKernel":
-        return ProductKernel(tuple(f.restrict(coordinates) for f in self._coordinate_factors()))
-
-    def separable(self, dim: int) -> bool:
-        return all(isinstance(f, CoordinateKernel) and f.separable(dim) for f in self.factors)
-
-    def _coordinate_factors(self) -> list[CoordinateKernel]:
-        return [factor for factor in self.factors if isinstance(factor, CoordinateKernel)]
-
-
-class SumKernel(Kernel):
-    """The sum of kernels; written `k1 + k2`."""
-
-    terms: tuple[Kernel, ...]
-
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return sum((term.gram(x, y) for term in self.terms[1:]), self.terms[0].gram(x, y))
-
-
-class ScaledKernel(Kernel):
-    """A kernel times a positive number; written `2.0 * k`."""
-
-    kernel: Kernel
-    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
-
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return self.factor * self.kernel.gram(x, y)
-
-
-class Constant(Kernel):
-    """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""
-
-    value: Array = eqx.field(converter=lambda v: positive("constant", v, number=True), default=1.0)
-
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return jnp.full((x.shape[0], y.shape[0]), self.value)
-
-
-class FunctionKernel(Kernel):
-    """A kernel from your own JAX function of two points (d,), (d,) -> scalar.
-
-    >>> FunctionKernel(lambda a, b: a @ b)(jnp.ones(2), jnp.ones(2))
-    Array(2., dtype=float64)
-    """
-
-    function: Callable[[Array, Array], Array] = eqx.field(static=True)
-
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return jax.vmap(lambda a: jax.vmap(lambda b: self._value(a, b))(y))(x)
-
-    def _value(self, a: Array, b: Array) -> Array:
-        value = jnp.asarray(self.function(a, b), float)
-        if value.shape:
-            raise ValueError(
-                "kernel must be a function that gives one number for two points (d,), "
-                f"got shape {value.shape}; sum over the coordinates"
-            )
-        return value
-
-
-def as_kernel(kernel: Any) -> Kernel:
-    """A kernel, or a function of two points wrapped as one."""
-    if isinstance(kernel, Kernel):
-        return kernel
-    if callable(kernel) and not isinstance(kernel, type):
-        return FunctionKernel(kernel)
-    raise ValueError(
-        f"kernel must be a Kernel such as SquaredExponential(1.0), or a function of two points, "
-        f"got {kernel!r}"
-    )
-
-
 def _product_over_coordinates(kernel: CoordinateKernel, x: Array, y: Array) -> Array:
+    x, y = as_samples(x, y)
+    check_coordinates(kernel, x.shape[1])
+
     def coordinate(total: Array, j: int) -> Array:
         part = kernel.restrict(slice(j, j + 1))
         return total * part.along((x[:, j, None] - y[:, j])[..., None])[..., 0]
@@ -386,14 +282,3 @@ def _multiples(factors: np.ndarray, lengthscale: Array) -> Float[Array, "p #s"]:
 
 def _take(value: Array, coordinates: slice) -> Array:
     return value[coordinates] if value.ndim and value.shape[0] > 1 else value
-
-
-def check_coordinates(kernel: CoordinateKernel, dim: int) -> None:
-    """Each parameter of a coordinate kernel is one number, or one a coordinate."""
-    for path, value in jax.tree_util.tree_leaves_with_path(kernel):
-        if value.ndim and value.shape[0] not in (1, dim):
-            name = jax.tree_util.keystr(path).split(".")[-1]
-            raise ValueError(
-                f"the {name} of {type(kernel).__name__} has {value.shape[0]} entries, "
-                f"but the points have {dim} coordinates"
-            )

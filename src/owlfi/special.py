@@ -141,16 +141,16 @@ def scaled_bessel_k(order: float, t2: Array) -> Array:
 
     Its derivative in t² is -1/2 t^(order-1) K_(order-1)(t), the same function one order lower, so
     derivatives are exact at 0 as long as they exist; where they do not (order ≤ 0) the value at 0
-    is set to 0.
+    is set to 0. So is any value so far out that the Matérn kernel is no double above 0.
     """
-    positive = t2 > 0
-    t = jnp.sqrt(jnp.where(positive, t2, 1.0))
+    positive, near = t2 > 0, t2 < (750 + 4 * abs(order)) ** 2
+    t = jnp.sqrt(jnp.where(positive & near, t2, 1.0))
     half = abs(order) - 0.5
     curve = _half_integer_bessel(int(half), t) if half == int(half) else _bessel_integral(order, t)
     if order < 0 and half == int(half):
         curve = curve * t ** (2 * order)  # K_{-ν} = K_ν
     at_zero = jnp.exp(lgamma(order) + (order - 1) * log(2)) if order > 0 else 0.0
-    return jnp.where(positive, curve, at_zero)
+    return jnp.where(positive, jnp.where(near, curve, 0.0), at_zero)
 
 
 @scaled_bessel_k.defjvp
@@ -165,7 +165,8 @@ def _half_integer_bessel(p: int, t: Array) -> Array:
     for i in range(p, -1, -1):
         coefficient = factorial(2 * p - i) / (factorial(i) * factorial(p - i) * 2 ** (p - i))
         polynomial = polynomial * t + coefficient
-    return sqrt(pi / 2) * jnp.exp(-t) * polynomial
+    root = jnp.exp(-0.5 * t)  # by halves: the factors reach farther than their product
+    return sqrt(pi / 2) * root * polynomial * root
 
 
 def _bessel_integral(order: float, t: Array) -> Array:
