@@ -197,6 +197,32 @@ def test_equal_weights_report_their_error():
     assert np.isclose(found.squared_worst_case_error, squared_worst_case_error(SHORT, Uniform(), U))
 
 
+def test_equal_weights_of_many_designs_equal_single_ones():
+    u = np.random.default_rng(0).uniform(size=(2, 3, 5, 1))
+    found = equal_weights(SHORT, Uniform(), u)
+    assert found.weights.shape == (2, 3, 5)
+    assert found.condition.shape == found.nugget.shape == (2, 3)
+    for i in np.ndindex(2, 3):
+        single = squared_worst_case_error(SHORT, Uniform(), u[i])
+        assert np.isclose(found.squared_worst_case_error[i], single, rtol=1e-12)
+
+
+def test_any_weights_of_many_designs_are_shared_or_their_own():
+    rng = np.random.default_rng(0)
+    u, w = rng.uniform(size=(3, 5, 1)), rng.normal(size=(3, 5))
+    own, shared = (squared_worst_case_error(SHORT, Uniform(), u, v) for v in (w, w[0]))
+    for i in range(3):
+        for value, v in ((own, w[i]), (shared, w[0])):
+            gram, mean, norm2 = problem(u[i, :, 0], 0.3)
+            assert np.isclose(value[i], norm2 - 2 * v @ mean + v @ gram @ v, rtol=1e-12)
+
+
+def test_the_error_of_many_points_needs_no_matrix():
+    gradient = jax.grad(lambda u: squared_worst_case_error(SE, Uniform(dim=2), u))
+    compiled = jax.jit(gradient).lower(jax.ShapeDtypeStruct((2**17, 2), float)).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 2e8
+
+
 slow = pytest.mark.slow
 PAIRS = {
     "se, uniform": (SE, Uniform()),

@@ -13,14 +13,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import as_array, as_weights, is_traced
-from owlfi.embeddings import embed
+from owlfi.embeddings import Embedding, embed
 from owlfi.kernels import Kernel
-from owlfi.measures import Measure, as_measure, as_points
+from owlfi.measures import as_measure, as_points
 from owlfi.structure import LARGEST_CONDITION, Solution, solve_grid, solve_lattice
 
 _LARGEST_DENSE = 30_000
 _SMALL_DESIGN = 48
 _ENTRIES_AT_ONCE = 2**22
+_PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
 
 
 class Quadrature(eqx.Module):
@@ -61,7 +62,7 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
         precision, and reported.
 
     Costs m³/3 by a Cholesky factorisation; m log m for an untented lattice with the Korobov kernel
-    whose period is the measure's width; s·m^(3/s) for a tensor grid with a separable kernel.
+    whose period is the measure's width; s·m^(1+1/s) for a tensor grid with a separable kernel.
 
     Raises ValueError for points outside the measure's support, a negative nugget, and more than
     30,000 points without such structure.
@@ -77,9 +78,9 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
     if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
         raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
     embedding = embed(kernel, measure)
-    if u.ndim == 2 and not is_traced(u, measure, kernel):
+    if u.ndim == 2 and not is_traced(u, measure, kernel, jitter):
         for solve_structured in (solve_lattice, solve_grid):
-            solution = solve_structured(kernel, measure, u, jitter, _one_design)
+            solution = solve_structured(kernel, measure, u, jitter)
             if solution is not None:
                 return _quadrature(u, solution)
     if u.shape[-2] > _LARGEST_DENSE:
@@ -88,15 +89,17 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
             "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
         )
     designs = u.reshape(-1, *u.shape[-2:])
-    z = embedding.mean(u.reshape(-1, u.shape[-1])).reshape(designs.shape[:2])
-    solutions = _solve_dense(kernel, designs, z, embedding.norm2, jitter)
+    solutions = _solve_dense(kernel, designs, _means(embedding, designs), embedding.norm2, jitter)
     return _quadrature(u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions))
 
 
 def squared_worst_case_error(
     kernel: Kernel, measure: Any, points: Any, weights: Any = None
-) -> Float[Array, ""]:
+) -> Float[Array, "..."]:
     """I - 2 wᵀz + wᵀCw of any weights (m,) at points (m, s); equal weights where left out.
+
+    Many designs (..., m, s) in one call have weights (m,) or (..., m). Memory grows with m alone,
+    time with m².
 
     >>> from owlfi.kernels import SquaredExponential
     >>> from owlfi.measures import Uniform
@@ -104,38 +107,50 @@ def squared_worst_case_error(
     Array(0.004609, dtype=float64)
     """
     measure = as_measure(measure)
-    u = as_points("points", points, measure)
+    u = as_points("points", points, measure, batched=True)
     w = _equal(u) if weights is None else as_weights("weights", weights, u)
     embedding = embed(kernel, measure)
-    return embedding.norm2 - 2 * w @ embedding.mean(u) + w @ kernel.gram(u, u) @ w
+    cross = (w * _means(embedding, u)).sum(-1)
+    return embedding.norm2 - 2 * cross + _own(kernel, u, jnp.broadcast_to(w, u.shape[:-1]))
 
 
 def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
-    """The quadrature with weights 1/m at points (m, s), and its worst-case error.
+    """The quadrature with weights 1/m at points (m, s) or (..., m, s), and its worst-case error.
 
     >>> from owlfi.kernels import SquaredExponential
     >>> from owlfi.measures import Uniform
     >>> equal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.8]).weights
     Array([0.5, 0.5], dtype=float64)
     """
-    u = as_points("points", points, as_measure(measure))
+    u = as_points("points", points, as_measure(measure), batched=True)
     error = squared_worst_case_error(kernel, measure, u)
-    return Quadrature(u, _equal(u), error, jnp.ones(()), jnp.zeros(()))
+    return Quadrature(u, _equal(u), error, jnp.ones_like(error), jnp.zeros_like(error))
 
 
 def _equal(u: Array) -> Array:
-    return jnp.full(u.shape[0], 1 / u.shape[0], float)
+    return jnp.full(u.shape[:-1], 1 / u.shape[-2], float)
+
+
+def _means(embedding: Embedding, u: Array) -> Array:
+    return embedding.mean(u.reshape(-1, u.shape[-1])).reshape(u.shape[:-1])
+
+
+@eqx.filter_jit
+def _own(kernel: Kernel, u: Float[Array, "... m s"], w: Float[Array, "... m"]) -> Array:
+    """wᵀCw of each design, a few rows of C at a time, and by differences: it keeps all digits."""
+    m = u.shape[-2]
+
+    def one(design: tuple[Array, Array]) -> Array:
+        points, weights = design
+        row = jax.checkpoint(lambda point: kernel.gram(point[None], points)[0] @ weights)
+        return weights @ jax.lax.map(row, points, batch_size=min(m, max(1, _PAIRS_AT_ONCE // m)))
+
+    return jax.lax.map(one, (u.reshape(-1, *u.shape[-2:]), w.reshape(-1, m))).reshape(u.shape[:-2])
 
 
 def _quadrature(u: Array, solution: Solution) -> Quadrature:
     error = solution.norm2 - 2 * solution.cross + solution.own
     return Quadrature(u, solution.weights, error, solution.condition, solution.nugget)
-
-
-def _one_design(kernel: Kernel, measure: Measure, u: Array, nugget: Array) -> Solution:
-    embedding = embed(kernel, measure)
-    solutions = _solve_dense(kernel, u[None], embedding.mean(u)[None], embedding.norm2, nugget)
-    return jax.tree.map(lambda a: a[0], solutions)
 
 
 @eqx.filter_jit

@@ -1,6 +1,6 @@
 """Fast weights where points and kernel fit together: lattices by FFT, grids by Kronecker."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from typing import NamedTuple
@@ -27,11 +27,8 @@ class Solution(NamedTuple):
     nugget: Float[Array, "..."]
 
 
-Solver = Callable[[Kernel, Measure, Array, Array], Solution]
-
-
 def solve_lattice(
-    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array, _: Solver
+    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
 ) -> Solution | None:
     """Weights on a rank-1 lattice: its Gram matrix is circulant, so the FFT diagonalises it."""
     periodic = kernel.kernel if isinstance(kernel, ScaledKernel) else kernel
@@ -43,16 +40,20 @@ def solve_lattice(
     z = embedding.mean(u)
     first_column = kernel.gram(u, u[:1])[:, 0]
     spectrum = jnp.fft.rfft(first_column)
-    while not _regular(eigenvalues := spectrum.real + nugget) and nugget < first_column[0]:
-        nugget = jnp.maximum(10 * nugget, 1e-16 * first_column[0])
+    jitter = _grown_nugget(np.asarray(spectrum.real), float(nugget), float(first_column[0]))
+    eigenvalues = spectrum.real + jitter
     w = jnp.fft.irfft(jnp.fft.rfft(z) / eigenvalues, u.shape[0])
     own = w @ jnp.fft.irfft(jnp.fft.rfft(w) * spectrum, u.shape[0])
     condition = eigenvalues.max() / eigenvalues.min()
-    return Solution(w, w @ z, own, embedding.norm2, condition, nugget)
+    return Solution(w, w @ z, own, embedding.norm2, condition, jnp.asarray(jitter, float))
 
 
-def _regular(eigenvalues: Array) -> bool:
-    return bool(eigenvalues.max() < LARGEST_CONDITION * eigenvalues.min())
+def _grown_nugget(spectrum: np.ndarray, nugget: float, scale: float) -> float:
+    """The nugget, or the first larger one that leaves the matrix regular in doubles."""
+    low, high = spectrum.min(), spectrum.max()
+    while not high + nugget < LARGEST_CONDITION * (low + nugget) and nugget < scale:
+        nugget = max(10 * nugget, 1e-16 * scale)
+    return nugget
 
 
 def _is_lattice(phases: np.ndarray) -> bool:
@@ -66,9 +67,12 @@ def _is_lattice(phases: np.ndarray) -> bool:
 
 
 def solve_grid(
-    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array, solve: Solver
+    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
 ) -> Solution | None:
-    """Weights on a tensor grid: Gram matrix, embedding and weights are Kronecker products."""
+    """Weights on a tensor grid: with C a Kronecker product, so are its eigenvectors Q.
+
+    C + nugget·1 = Q (Λ + nugget·1) Qᵀ is inverted one axis at a time.
+    """
     if not (isinstance(kernel, CoordinateKernel) and kernel.separable(measure.dim)):
         return None
     parts = measure.parts if isinstance(measure, Product) else (measure,)
@@ -77,17 +81,39 @@ def solve_grid(
     axes = _grid_axes(np.asarray(u))
     if axes is None:
         return None
-    solutions = [
-        solve(kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None], nugget)
+    problems = [
+        _axis_problem(kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None])
         for j, axis in enumerate(axes)
     ]
-    weights = reduce(lambda a, b: jnp.outer(a, b).ravel(), (part.weights for part in solutions))
-    cross, own, norm2, condition = (
-        prod(getattr(part, name) for part in solutions)
-        for name in ("cross", "own", "norm2", "condition")
-    )
-    nugget = jnp.stack([part.nugget for part in solutions]).max()
-    return Solution(weights, cross, own, norm2, condition, nugget)
+    grams, means, norms2 = zip(*problems, strict=True)
+    values, vectors = zip(*map(np.linalg.eigh, grams), strict=True)
+    spectrum = _outer([v.clip(0) for v in values])  # below 0 is rounding
+    jitter = _grown_nugget(spectrum, float(nugget), float(spectrum.mean()))
+    eigenvalues, z = spectrum + jitter, _outer(means)
+    w = _apply(vectors, _apply([q.T for q in vectors], z) / eigenvalues)
+    cross, own = np.vdot(z, w), np.vdot(w, _apply(grams, w))
+    condition = eigenvalues.max() / eigenvalues.min()
+    numbers = (w.ravel(), cross, own, prod(norms2), condition, jitter)
+    return Solution(*(jnp.asarray(number, float) for number in numbers))
+
+
+def _axis_problem(
+    kernel: CoordinateKernel, measure: Measure, u: Float[Array, "n 1"]
+) -> tuple[np.ndarray, np.ndarray, Array]:
+    """C, z and the squared norm of the embedding, along one coordinate."""
+    embedding = embed(kernel, measure)
+    return np.asarray(kernel.gram(u, u)), np.asarray(embedding.mean(u)), embedding.norm2
+
+
+def _outer(vectors: Sequence[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply.outer, vectors)
+
+
+def _apply(matrices: Sequence[np.ndarray], tensor: np.ndarray) -> np.ndarray:
+    """The Kronecker product of matrices, one for each axis of the tensor, times the tensor."""
+    for matrix in matrices:  # each takes the first axis and puts its result last
+        tensor = np.tensordot(tensor, matrix, axes=(0, 1))
+    return tensor
 
 
 def _grid_axes(u: np.ndarray) -> list[Array] | None:
