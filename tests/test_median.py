@@ -112,8 +112,39 @@ def test_the_gradient_agrees_with_finite_differences():
     assert np.isclose(slope, (ahead - behind) / (2 * step), rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(10, 3), (2500, 1), (2500, 2)])
+@pytest.mark.parametrize("exponent", [-1000, -530, 505, 1000])
+def test_data_whose_squares_are_no_doubles_scale_exactly(shape, exponent):
+    data = normal(*shape)
+    scaled = float(median_heuristic(np.ldexp(data, exponent)))
+    assert scaled == np.ldexp(float(median_heuristic(data)), exponent)
+
+
+def test_values_of_any_size_go_together():
+    data = normal(40, 2)
+    data[:4] *= 1e300
+    assert float(median_heuristic(data)) < 2
+    assert np.isclose(float(median_heuristic(data * 1e-200)), 1e-200 * median_heuristic(data))
+
+
+def test_the_gradient_is_zero_where_the_median_is():
+    value, gradient = jax.jit(jax.value_and_grad(median_heuristic))(np.ones((5, 2)))
+    assert value == 0
+    assert np.array_equal(gradient, np.zeros((5, 2)))
+
+
+def test_inside_jit_memory_does_not_grow_with_all_pairs():
+    data = jax.ShapeDtypeStruct((20_000, 2), float)
+    compiled = jax.jit(jax.grad(median_heuristic)).lower(data).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 1e7
+
+
+def test_one_row_has_no_distances():
+    with pytest.raises(ValueError, match="data must have at least 2 rows, got 1"):
+        median_heuristic([1.0])
+
+
 DEGENERATE = {
-    "one row": [1.0],
     "equal rows": np.ones((5, 2)),
     "more than half of all pairs are equal": [0.0, 0.0, 0.0, 0.0, 1.0],
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from math import ceil, sqrt
+from math import ceil, ldexp, sqrt
 from os import cpu_count
 from typing import Any, NamedTuple
 
@@ -14,11 +14,14 @@ from jaxtyping import Array, Float
 
 from owlfi.checks import as_rows, is_traced
 from owlfi.kernels import squared_distances
+from owlfi.special import safe_sqrt
 
 _KEPT = 2_000_000  # at most this many squared distances are held at a time
 _SAMPLE = 2**18
 _ROWS = 64
 _FEW_A_ROW = 8
+_SAFE_SQUARES = 1e-290, 1e290  # with all their digits, and their sums
+_SHIFT = 600  # of exponents, to bring other squares there
 
 
 def median_heuristic(data: Any) -> Float[Array, ""]:
@@ -28,28 +31,46 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
 
     The value is the one a full sort of all n² squared distances would give; only a small bracket
     around the median is ever held. Under jit, vmap or grad a bisection over the bits of the
-    answer takes its place (the same value up to rounding, more slowly).
+    answer takes its place (the same value up to rounding, more slowly, and for distances between
+    1e-150 and 1e150 only).
 
-    Raises ValueError where the median is 0: at least half of all pairs coincide, and only you can
-    say which distances matter. Inside jit, where nothing can be raised, it is 0 then.
+    Raises ValueError for less than two rows, and where the median is 0: at least half of all pairs
+    coincide, and only you can say which distances matter. Inside jit, where nothing can be raised,
+    it is 0 then, with gradient 0.
 
     >>> float(median_heuristic([0.0, 1.0, 3.0]))
     0.7071067811865476
     """
     x = as_rows("data", data)
     n = x.shape[0]
+    if n < 2:
+        raise ValueError(f"data must have at least 2 rows, got {n}")
     ranks = [(rank - n) // 2 for rank in ((n * n - 1) // 2, n * n // 2)]  # each pair counts twice
     if is_traced(x):
         low, high = (_traced_order_statistic(x, r) if r >= 0 else jnp.zeros(()) for r in ranks)
-    else:
-        found = _order_statistics(np.asarray(x), [r for r in ranks if r >= 0])
-        low, high = jnp.asarray([0.0] * (2 - len(found)) + found)
-        if high == 0:
-            raise ValueError(
-                f"data has a median distance of 0: at least half of the {n}² pairs of rows "
-                "coincide; give the kernel a lengthscale yourself, or leave out repeated rows"
-            )
-    return jnp.sqrt((low + high) / 4)
+        return safe_sqrt((low + high) / 4)
+    median = _scaled_root(np.asarray(x), ranks)
+    if median == 0:
+        raise ValueError(
+            f"data has a median distance of 0: at least half of the {n}² pairs of rows "
+            "coincide; give the kernel a lengthscale yourself, or leave out repeated rows"
+        )
+    return jnp.asarray(median)
+
+
+def _scaled_root(x: np.ndarray, ranks: list[int]) -> float:
+    """sqrt((low + high) / 4) of two squared distances, of data scaled where squares overflow.
+
+    Scaling by a power of two is exact.
+    """
+    low, high = _order_statistics(x, ranks)
+    least, largest = _SAFE_SQUARES
+    if least < high < largest:
+        return sqrt((low + high) / 4)
+    room = 1000 - int(np.frexp(np.abs(x).max())[1])  # no row may become infinite
+    shift = min(_SHIFT, max(room, 0)) if high <= least else -_SHIFT
+    low, high = _order_statistics(np.ldexp(x, shift), ranks)
+    return ldexp(sqrt((low + high) / 4), -shift)
 
 
 class _Interval(NamedTuple):
@@ -71,11 +92,11 @@ class _Bracket(NamedTuple):
 
 
 def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
-    """The squared distances of the given neighbouring ranks among all pairs i < j."""
-    if not ranks:
-        return []
+    """The squared distances of neighbouring ranks among all pairs i < j; below them, it is 0."""
+    ranks = [rank for rank in ranks if rank >= 0]
     with np.errstate(over="ignore"):  # infinite squares sort where they should
-        return _searched(x, ranks)
+        found = _searched(x, ranks) if ranks else []
+    return [0.0] * (2 - len(found)) + found
 
 
 def _searched(x: np.ndarray, ranks: list[int]) -> list[float]:
@@ -107,7 +128,7 @@ def _around(sample: np.ndarray, position: float, size: int) -> _Interval:
     """Five standard errors around a quantile of `size` values, of which some are given."""
     width = 5 / sqrt(len(sample))
     low, high = (
-        np.quantile(sample, q) if 0 < q < 1 else edge
+        np.quantile(sample, q, method="nearest") if 0 < q < 1 else edge
         for q, edge in ((position - width, -1.0), (position + width, np.inf))
     )
     return _Interval(low, high, min(1, 2 * width) * size)
@@ -121,7 +142,7 @@ def _bisected(x: np.ndarray, rank: int) -> _Interval:
 
     low, high = 0.0, min(x[-1] - x[0], np.finfo(float).max)
     below, until = 0, len(x) * (len(x) - 1) // 2
-    slack = 1e-12 * np.abs(x).max()
+    slack = _slack(x)
     while until - below > _FEW_A_ROW * len(x) and high - low > slack:
         middle = low + (high - low) / 2
         count = closer(middle)
@@ -130,6 +151,11 @@ def _bisected(x: np.ndarray, rank: int) -> _Interval:
         )
     low = low - slack
     return _Interval(low**2 if low > 0 else -1.0, (high + slack) ** 2, until - below)
+
+
+def _slack(x: np.ndarray) -> float:
+    """Far above the rounding of distances, and of squares that underflow."""
+    return 1e-12 * np.abs(x).max() + 1e-160
 
 
 def _random_pairs(x: np.ndarray) -> np.ndarray:
@@ -151,7 +177,7 @@ def _scan(x: np.ndarray, interval: _Interval) -> _Bracket:
 
 def _scan_line(x: np.ndarray, interval: _Interval) -> _Bracket:
     """The same for sorted numbers: only pairs near the interval are looked at one by one."""
-    slack = 1e-12 * np.abs(x).max()  # far above rounding
+    slack = _slack(x)
     i = np.arange(len(x))
     near = np.sqrt(interval.low) - slack if interval.low > 0 else -np.inf
     far = np.sqrt(interval.high) + slack
@@ -215,11 +241,11 @@ def _pick(found: _Bracket, interval: _Interval, rank: int) -> float:
 
 def _traced_order_statistic(x: Float[Array, "n d"], rank: int) -> Float[Array, ""]:
     """The same by bisection: non-negative doubles are ordered as their bits are."""
-    n = x.shape[0]
-    later = jnp.arange(n)
+    later = jnp.arange(x.shape[0])
+    fixed = jax.lax.stop_gradient(x)
 
     def pairs_of_row(i: Array) -> Array:
-        return jnp.where(later > i, squared_distances(x[i][None], x)[0], jnp.inf)
+        return jnp.where(later > i, squared_distances(fixed[i][None], fixed)[0], jnp.inf)
 
     def count_below(bound: Array) -> Array:
         return jax.lax.map(lambda i: jnp.sum(pairs_of_row(i) < bound), later).sum()
@@ -230,7 +256,13 @@ def _traced_order_statistic(x: Float[Array, "n d"], rank: int) -> Float[Array, "
         return jnp.where(count_below(bound) <= rank, candidate, bits)
 
     bits = jax.lax.fori_loop(0, 63, add_bit, jnp.int64(0))
-    value = jax.lax.stop_gradient(jax.lax.bitcast_convert_type(bits, jnp.float64))
-    gaps = jax.lax.map(lambda i: jnp.abs(pairs_of_row(i) - value), later)
-    i, j = jnp.divmod(jnp.argmin(gaps), n)
-    return jnp.sum((x[i] - x[j]) ** 2)  # through the pair itself, so that it has a gradient
+    value = jax.lax.bitcast_convert_type(bits, jnp.float64)
+
+    def nearest_of_row(i: Array) -> tuple[Array, Array]:
+        gaps = jnp.abs(pairs_of_row(i) - value)
+        j = jnp.argmin(gaps)
+        return gaps[j], j
+
+    gaps, nearest = jax.lax.map(nearest_of_row, later)
+    i = jnp.argmin(gaps)
+    return jnp.sum((x[i] - x[nearest[i]]) ** 2)  # through the pair itself: it has a gradient
