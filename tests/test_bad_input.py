@@ -135,7 +135,7 @@ def test_the_index_of_a_frame_does_not_matter():
 @samples
 def test_samples_of_too_many_axes_are_refused(name, call):
     value = X[None]
-    if name == "y" or call is SAMPLES["optimal_weights points"][1]:
+    if name in ("y", "points"):
         assert call(value).shape[0] == 1
     else:
         with refused(name):
@@ -250,6 +250,23 @@ def test_the_u_statistic_needs_two_rows(name, call):
         call()
 
 
+@pytest.mark.parametrize("value", ["no", None, 1, np.ones(6) / 6, jnp.array(True)], ids=str)
+def test_unbiased_is_a_truth_value(value):
+    for call in (lambda: squared_mmd(SE, X, X, None, value), lambda: data_term(SE, X, None, value)):
+        with refused("unbiased"):
+            call()
+
+
+def test_a_quadrature_is_no_array_of_weights():
+    with pytest.raises(ValueError, match=r"weights must be an array, got a Quadrature.*\.weights"):
+        squared_mmd(SE, X, X, equal_weights(SE, SQUARE, X))
+
+
+def test_samples_of_other_columns_are_refused_in_these_words():
+    with pytest.raises(ValueError, match="the same number of columns"):
+        squared_mmd(SE, X, X[:, 0])
+
+
 def test_a_truth_value_of_numpy_chooses_the_u_statistic():
     assert squared_mmd(SE, X, X, unbiased=np.bool_(True)) == squared_mmd(SE, X, X, unbiased=True)
 
@@ -358,6 +375,26 @@ def test_own_functions_are_refused_as_base_kernels(user):
 def test_own_functions_must_give_one_number(user):
     with refused("kernel"):
         KERNEL_USERS[user](lambda a, b: jnp.exp(-((a - b) ** 2)))
+
+
+NO_JAX_FUNCTIONS = {
+    "numpy": lambda a, b: np.exp(-np.sum((a - b) ** 2)),
+    "one argument": lambda a: a @ a,
+    "nothing": lambda a, b: None,
+    "text": lambda a, b: "near",
+    "a plain number of a point": lambda a, b: float(a[0]),
+}
+
+
+@pytest.mark.parametrize("function", NO_JAX_FUNCTIONS.values(), ids=NO_JAX_FUNCTIONS)
+def test_own_functions_must_be_functions_of_jax(function):
+    with pytest.raises(ValueError, match=r"kernel must be a JAX function of two points \(d,\)"):
+        squared_mmd(function, X, X)
+
+
+def test_grids_that_do_not_fit_in_memory_are_refused():
+    with pytest.raises(ValueError, match=r"nodes = 100 .* 100\^10 points.*fewer nodes"):
+        tensor_grid(100, Normal(dim=10))
 
 
 MEASURE_USERS = {

@@ -175,6 +175,34 @@ def test_grids_in_one_coordinate_are_gauss_nodes(measure, nodes):
     assert np.allclose(tensor_grid(7, measure)[:, 0], nodes, rtol=1e-13, atol=1e-14)
 
 
+MANY_NODES = {
+    "normal": Normal(),
+    "exponential": Exponential(),
+    "gamma": Gamma(200.0),
+    "small gamma": Gamma(1e-3),
+    "beta": Beta(0.5, 30.0),
+}
+
+
+@pytest.mark.parametrize("measure", MANY_NODES.values(), ids=MANY_NODES)
+def test_many_gauss_nodes_are_distinct_and_in_the_support(measure):
+    u = np.asarray(tensor_grid(500, measure))[:, 0]
+    assert np.isfinite(u).all()
+    assert (np.diff(u) > 0).all()
+    assert u[0] > measure.support[0][0]
+
+
+def test_many_laguerre_nodes_are_symmetric_functions_of_the_measure():
+    u = np.asarray(tensor_grid(500, Exponential()))[:, 0]
+    assert np.isclose(u.sum(), 500**2, rtol=1e-12)  # the trace of the recurrence
+    assert np.isclose((1 / u).sum(), 500, rtol=1e-9)
+
+
+def test_gauss_nodes_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"nodes = 1000 .*Beta.*fewer nodes"):
+        tensor_grid(1000, Beta(1001.0, 0.01))
+
+
 GAUSS_MEASURES = {
     "gamma": (Gamma(2.5, 3.0), scipy.stats.gamma(2.5, scale=1 / 3)),
     "beta": (Beta(2.0, 0.7), scipy.stats.beta(2.0, 0.7)),

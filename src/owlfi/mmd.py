@@ -5,9 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_array, as_rows, as_weights
+from owlfi.checks import as_array, as_rows, as_weights, brief
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.sums import row_sums, self_sum
 
@@ -39,7 +40,7 @@ def squared_mmd(
     result is differentiable in y, x, the weights and the kernel's parameters.
 
     Raises ValueError for samples of different dimension, values that are not finite, weights of
-    the wrong length, and weights together with `unbiased`.
+    the wrong length, weights together with `unbiased`, and any `unbiased` but True or False.
 
     >>> from owlfi.kernels import SquaredExponential
     >>> squared_mmd(SquaredExponential(1.0), [0.0], [1.0]).round(6)
@@ -50,8 +51,8 @@ def squared_mmd(
     x = as_rows("x", x)
     if y.shape[-1] != x.shape[-1]:
         raise ValueError(
-            f"y and x must have one dimension, got {y.shape[-1]} (y has shape {y.shape}) and "
-            f"{x.shape[-1]} (x has shape {x.shape})"
+            f"y and x must have the same number of columns, got {y.shape[-1]} (y has shape "
+            f"{y.shape}) and {x.shape[-1]} (x has shape {x.shape})"
         )
     _check_unweighted(unbiased, weights, weights_x)
     _check_pairs("y", y, unbiased)
@@ -86,6 +87,11 @@ def _data_term(kernel: Kernel, x: Array, weights: Array, unbiased: bool) -> Arra
 
 
 def _check_unweighted(unbiased: bool, *weights: Any) -> None:
+    if not isinstance(unbiased, (bool, np.bool_)):
+        raise ValueError(
+            f"unbiased must be True or False, a plain truth value, got {brief(unbiased)}; "
+            "weights of x go by their name, weights_x"
+        )
     if unbiased and any(w is not None for w in weights):
         raise ValueError("unbiased=True is the U-statistic with equal weights; leave out weights")
 

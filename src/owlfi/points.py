@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
+from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import roots_genlaguerre, roots_hermitenorm, roots_jacobi, roots_legendre
 from scipy.stats import qmc
 
@@ -32,6 +33,7 @@ from owlfi.measures import (
 _BITS = 52
 _SOBOL_DIMENSIONS = qmc.Sobol.MAXDIM
 _LATTICE_EFFORT = 2**23
+_LARGEST_GRID = 2**27  # coordinates of all points: a gigabyte
 
 
 def iid(key: Key[Array, ""], m: int, measure: Any) -> Float[Array, "m s"]:
@@ -126,9 +128,10 @@ def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:
 
     Gauss nodes of the measure itself for Uniform, Normal, Exponential, Gamma and Beta, images of
     Gauss-Legendre nodes for the others. With a separable kernel `optimal_weights` uses the
-    structure and costs s·nodes³.
+    structure and costs s·nodes^(s+1).
 
-    Raises ValueError for measures without independent continuous coordinates.
+    Raises ValueError for measures without independent continuous coordinates, and for grids that
+    do not fit in memory.
 
     >>> from owlfi.measures import Uniform
     >>> tensor_grid(2, Uniform(-1, 1)).round(6).ravel()
@@ -136,6 +139,11 @@ def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:
     """
     measure = as_measure(measure)
     nodes = as_count("nodes", nodes)
+    if measure.dim * nodes**measure.dim > _LARGEST_GRID:
+        raise ValueError(
+            f"nodes = {nodes} in {measure.dim} coordinates make {nodes}^{measure.dim} points, too "
+            "many for memory; take fewer nodes, or m points of sobol, halton or lattice"
+        )
     axes = [_gauss_axis(nodes, coordinate(measure, j)) for j in range(measure.dim)]
     return jnp.asarray(np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, measure.dim))
 
@@ -148,8 +156,8 @@ def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
     rule: dict[type, Callable[[Any], np.ndarray]] = {
         Uniform: lambda u: u.low + (u.high - u.low) * 0.5 * (1 + roots_legendre(nodes)[0]),
         Normal: lambda u: u.mean + u.sd * roots_hermitenorm(nodes)[0],
-        Exponential: lambda u: roots_genlaguerre(nodes, 0.0)[0] / u.rate,
-        Gamma: lambda u: roots_genlaguerre(nodes, float(u.shape[0]) - 1)[0] / u.rate,
+        Exponential: lambda u: _laguerre_nodes(nodes, 0.0) / u.rate,
+        Gamma: lambda u: _laguerre_nodes(nodes, float(u.shape[0]) - 1) / u.rate,
         Beta: lambda u: 0.5 * (1 + roots_jacobi(nodes, float(u.b[0]) - 1, float(u.a[0]) - 1)[0]),
     }
     if isinstance(measure, DiscreteFamily) or not isinstance(measure, Family):
@@ -157,7 +165,21 @@ def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
             f"tensor_grid needs continuous independent coordinates, not {type(measure).__name__}"
         )
     image = lambda u: u.from_uniform(0.5 * (1 + roots_legendre(nodes)[0])[:, None])  # noqa: E731
-    return np.ravel(rule.get(type(measure), image)(measure))
+    axis = np.ravel(rule.get(type(measure), image)(measure))
+    if not np.isfinite(axis).all():
+        name = type(measure).__name__
+        raise ValueError(f"nodes = {nodes} Gauss nodes of {name} overflow; take fewer nodes")
+    return axis
+
+
+def _laguerre_nodes(nodes: int, power: float) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        refined = roots_genlaguerre(nodes, power)[0]
+    k = np.arange(
+        1, nodes
+    )  # scipy's polynomials overflow beyond 350 nodes, the recurrence does not
+    recurrence = 2 * np.arange(nodes) + power + 1, np.sqrt(k * (k + power))
+    return refined if np.isfinite(refined).all() else eigvalsh_tridiagonal(*recurrence)
 
 
 @lru_cache
