@@ -267,6 +267,37 @@ def weibull(shape: float, scale: float) -> Line:
     return Line(density, 0, low=0)
 
 
+def moved(line: Line, loc: float, scale: float) -> Line:
+    """loc + scale · a variable."""
+    return Line(
+        lambda *x: line.density(*(y / Extended(scale) for y in x)) / scale,
+        *(loc + scale * anchor for anchor in line.anchors),
+        low=loc + scale * line.low,
+        high=loc + scale * line.high,
+    )
+
+
+def mirrored(line: Line) -> Line:
+    """Minus a variable."""
+    anchors = [-anchor for anchor in line.anchors]
+    return Line(lambda *x: line.density(*(-y for y in x)), *anchors, low=-line.high, high=-line.low)
+
+
+def triangular(mode: float) -> Line:
+    """On [0, 1]."""
+
+    def density(x: Values, side: Values, y: Values) -> Values:
+        return 2 * np.where(side < 0, x / Extended(mode), -y / (1 - Extended(mode)))
+
+    return Line(density, 0, mode, 1, low=0, high=1)
+
+
+def asymmetric_laplace(kappa: float) -> Line:
+    height = 1 / (Extended(kappa) + 1 / Extended(kappa))
+    slope = Extended(kappa), 1 / Extended(kappa)
+    return Line(lambda x: height * np.exp(-np.abs(x) * np.where(x > 0, *slope)), 0)
+
+
 def mixture(weights: Sequence[float], lines: Sequence[Line]) -> Line:
     """Of lines with one anchor each."""
 

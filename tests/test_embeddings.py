@@ -176,6 +176,67 @@ def test_frozen_scipy_distribution_is_embedded():
     assert np.array_equal(embedding.mean([1.0]), own.mean([1.0]))
 
 
+FROZEN = {  # singular at an upper end, or with a kink inside
+    "beta": (scipy.stats.beta(0.5, 0.5, 3, 2), reference.moved(reference.beta(0.5, 0.5), 3, 2)),
+    "weibull_max": (
+        scipy.stats.weibull_max(0.6, loc=5),
+        reference.moved(reference.mirrored(reference.weibull(0.6, 1.0)), 5, 1),
+    ),
+    "triang": (scipy.stats.triang(0.375), reference.triangular(0.375)),
+    "laplace_asymmetric": (
+        scipy.stats.laplace_asymmetric(1.25),
+        reference.asymmetric_laplace(1.25),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_frozen_density_that_bends_is_integrated(name):
+    frozen, line = FROZEN[name]
+    u = frozen.ppf([1e-9, 0.3, 0.9, 1 - 1e-9])
+    for lengthscale in np.diff(frozen.ppf([0.25, 0.75]))[0] * np.array(LENGTHSCALES):
+        expected = [line.mean(reference.matern(1.5), lengthscale, float(x)) for x in u]
+        actual = embed(Matern(1.5, lengthscale), frozen).mean(u)
+        assert_allclose(actual, np.array(expected, float), rtol=DOCUMENTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FROZEN)
+def test_norm2_of_a_frozen_density_that_bends_is_the_double_integral(name):
+    frozen, line = FROZEN[name]
+    for lengthscale in np.diff(frozen.ppf([0.25, 0.75]))[0] * np.array(LENGTHSCALES):
+        expected = line.norm2(reference.matern(1.5), lengthscale)
+        assert_allclose(
+            embed(Matern(1.5, lengthscale), frozen).norm2, float(expected), rtol=DOCUMENTED
+        )
+
+
+def test_norm2_of_a_mixture_of_a_narrow_and_a_wide_component_is_integrated():
+    kernel, narrow, wide = SquaredExponential(0.0135), Normal(0, 1), Laplace(500, 1e4)
+    x, weights = np.polynomial.hermite_e.hermegauss(40)
+    cross = weights @ embed(kernel, wide).mean(x) / weights.sum()
+    own = 0.81 * embed(kernel, narrow).norm2 + 0.01 * embed(kernel, wide).norm2
+    for mixture in (Mixture([narrow, wide], [0.9, 0.1]), Mixture([wide, narrow], [0.1, 0.9])):
+        actual = (embed(kernel, mixture).norm2 - own) / 0.18
+        assert_allclose(actual, cross, rtol=1e-9)  # the other digits cancel
+
+
+@pytest.mark.parametrize("period", [0.0135, 1.0, 30.0])
+def test_periodic_kernel_on_a_normal_measure_is_its_fourier_series(period):
+    h, u = np.arange(1.0, 200.0)[:, None], np.array([-7.0, 0.0, 0.3])
+    decay = h**-2.0 * np.exp(-2 * (np.pi * h / period) ** 2)
+    expected = 1 + 2 * (decay * np.cos(2 * np.pi * h * u / period)).sum(0)
+    embedding = embed(Korobov(1, period=period), Normal())
+    assert_allclose(embedding.mean(u), expected, rtol=DOCUMENTED)
+    norm2 = 1 + 2 * (h**-2.0 * np.exp(-4 * (np.pi * h / period) ** 2)).sum()
+    assert_allclose(embedding.norm2, norm2, rtol=DOCUMENTED)
+
+
+def test_period_too_short_for_the_spread_of_a_measure_is_refused():
+    with pytest.raises(ValueError, match=r"period 0\.001 .*too short for Exponential"):
+        embed(Korobov(1, period=0.001), Exponential()).mean([0.5])
+
+
 def test_norm2_of_many_equal_counts_is_known():
     n, lengthscale = 10**5, 1.3
     lags = np.arange(1, 20)

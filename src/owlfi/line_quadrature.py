@@ -7,6 +7,7 @@ measure and at multiples of the kernel's lengthscale, around the origin and arou
 """
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,14 +17,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import concrete
-from owlfi.kernels import CoordinateKernel
+from owlfi.kernels import CoordinateKernel, Korobov
 from owlfi.measures import Family, FrozenContinuous
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LEVELS = np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.02])
 _LEVELS = np.append(_LEVELS, 10.0 ** -np.array([2.0, 3, 4, 6, 8, 11, 14, 18, 23, 30]))
 _GRADING = 64.0 ** -np.arange(12)  # towards the origin
-_COORDINATES_AT_ONCE = 256
+_PANELS_AT_ONCE = 2**14
+_OTHER_PANELS = 32  # about as many as a kernel has
+_TOLERABLE = 1e-14  # beyond this quantile, periods need not be told apart
+_MOST_HALF_PERIODS, _MOST_IN_A_DOUBLE_INTEGRAL = 4096, 512
+_BISECTIONS, _BISECTED_AT_ONCE = 100, 8
 
 
 class _Piece(NamedTuple):
@@ -50,18 +55,23 @@ def coordinate_mean(
     """∫ c_j(u_j, v) U_j(dv) for each coordinate j."""
     on_host = isinstance(measure, FrozenContinuous)
     mean = _mean_by_rows if on_host else _compiled_mean_by_rows
-    return mean(kernel, measure, _pieces(measure), u)
+    return mean(kernel, measure, _pieces(measure), _panels(kernel, measure, _MOST_HALF_PERIODS), u)
 
 
 def _mean_by_rows(
-    kernel: CoordinateKernel, measure: Family, pieces: list[_Piece], u: Float[Array, "m s"]
+    kernel: CoordinateKernel,
+    measure: Family,
+    pieces: list[_Piece],
+    panels: Float[Array, "p #s"],
+    u: Float[Array, "m s"],
 ) -> Float[Array, "m s"]:
     def rows(part: Float[Array, "r s"]) -> Float[Array, "r s"]:
-        nodes = _nodes(kernel, measure, pieces, part[None])
+        nodes = _nodes(measure, pieces, panels, part[None])
         moved = part - jax.lax.stop_gradient(part)  # 0, with the derivative that nodes leave out
         return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
 
-    return _by_rows(rows, u, on_host=isinstance(measure, FrozenContinuous))
+    at_once = max(1, _PANELS_AT_ONCE // (len(panels) + _OTHER_PANELS) // u.shape[1])
+    return _by_rows(rows, u, at_once, on_host=isinstance(measure, FrozenContinuous))
 
 
 _compiled_mean_by_rows = eqx.filter_jit(_mean_by_rows)
@@ -71,18 +81,66 @@ def integrate(
     kernel: CoordinateKernel,
     measure: Family,
     function: Callable[[Float[Array, "q s"]], Float[Array, "q s"]],
-    foci: Float[Array, "f s"],
+    other: Family,
 ) -> Float[Array, " s"]:
-    """∫ f_j(v) U_j(dv) for each coordinate, where f changes on the kernel's scale at the foci."""
-    nodes = _nodes(kernel, measure, _pieces(measure), foci[:, None])
+    """∫ f_j(v) U_j(dv) for each coordinate, where f is the mean embedding of the other family.
+
+    It bends on the kernel's scale at that one's ends and middle, elsewhere as its density does.
+    """
+    pieces = _pieces(measure)
+    if other is not measure:
+        cuts = jnp.concatenate([p.origin + p.sign * p.landmarks for p in _pieces(other)])
+        pieces = [
+            p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
+            for p in pieces
+        ]
+    nodes = _nodes(
+        measure, pieces, _panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL), _foci(other)[:, None]
+    )
     return (nodes.weights[:, 0] * function(nodes.x[:, 0])).sum(0)
 
 
+def _foci(family: Family) -> Float[Array, "3 s"]:
+    """The middle of a family and its ends, where they are finite."""
+    with jax.ensure_compile_time_eval():
+        family = concrete(family)
+        middle = np.atleast_1d(family.frozen().median())
+        ends = [np.asarray(end) for end in family.support]
+    return jnp.stack([middle, *(np.where(np.isfinite(end), end, middle) for end in ends)])
+
+
+def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> Float[Array, "p #s"]:
+    """The kernel's panels; those of a periodic one go on as far as the measure."""
+    panels = kernel.panels()
+    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, Korobov))
+    periods = [concrete(leaf.period) for leaf in leaves if isinstance(leaf, Korobov)]
+    if not periods:
+        return panels
+    with jax.ensure_compile_time_eval():
+        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*periods), axis=0))
+    lower, upper = concrete(measure).quantiles(np.array([[_TOLERABLE]]))
+    count = np.ceil((upper - lower) / half).max()
+    if count > most:
+        raise ValueError(
+            f"the period {2 * half.min():.3g} of the Korobov kernel is too short for "
+            f"{type(measure).__name__}, which spreads over {0.5 * count:.3g} of them; use a period "
+            f"of at least {(upper - lower).max() / most * 2:.3g}, or a Uniform measure"
+        )
+    multiples = jnp.arange(1.0, count + 1)[:, None] * half
+    if multiples.shape[0] <= panels.shape[0]:
+        return panels
+    width = max(multiples.shape[1], panels.shape[1])
+    both = (jnp.broadcast_to(part, (len(part), width)) for part in (panels, multiples))
+    return jnp.concatenate([*both])
+
+
 def _nodes(
-    kernel: CoordinateKernel, measure: Family, pieces: list[_Piece], foci: Float[Array, "f r s"]
+    measure: Family,
+    pieces: list[_Piece],
+    panels: Float[Array, "p #s"],
+    foci: Float[Array, "f r s"],
 ) -> _Nodes:
     """r rules, each with panels around its f foci."""
-    panels = kernel.panels()
     offsets = jnp.concatenate([-panels, jnp.zeros_like(panels[:1]), panels])
     geometry = jax.lax.stop_gradient((foci, offsets, panels[-1]))
     parts = [_piece_nodes(measure, piece, *geometry) for piece in pieces]
@@ -115,12 +173,16 @@ def _piece_nodes(
     from_focus = from_focus.clip(piece.start - first, piece.end - first)
     distances, from_focus = jax.lax.sort((distances, from_focus), dimension=0, num_keys=2)
     distance, offset, weights = _panel_rule(distances, from_focus, piece.end, first)
+    density = jnp.exp(_log_density(measure, piece, distance))
+    return piece.origin + piece.sign * distance, piece.sign * offset, weights * density
+
+
+def _log_density(measure: Family, piece: _Piece, distance: Array) -> Array:
     x = piece.origin + piece.sign * distance
     low, high = measure.support
     from_low = jnp.where(piece.origin == low, distance, x - low)
     to_high = jnp.where(piece.origin == high, distance, high - x)
-    density = jnp.exp(measure.coordinate_log_density(x, from_low, to_high))
-    return x, piece.sign * offset, weights * density
+    return measure.coordinate_log_density(x, from_low, to_high)
 
 
 def _panel_rule(
@@ -144,6 +206,58 @@ def _panel_rule(
 
 def _pieces(measure: Family) -> list[_Piece]:
     """Both sides of the median, from quantiles that scipy computes on the host."""
+    return _frozen_pieces(measure) if isinstance(measure, FrozenContinuous) else _sides(measure)
+
+
+@lru_cache(maxsize=128)
+def _frozen_pieces(measure: FrozenContinuous) -> list[_Piece]:
+    """With panels that resolve a density of which nothing is known."""
+    return [p._replace(landmarks=jnp.asarray(_resolved(measure, p))) for p in _sides(measure)]
+
+
+def _resolved(measure: FrozenContinuous, piece: _Piece) -> np.ndarray:
+    """Landmarks and midpoints of panels, halved as long as that changes their probability.
+
+    Kinks and jumps of the density are cornered by panels of falling size.
+    """
+    masses = partial(_masses, measure, float(piece.origin[0]), float(piece.sign[0]))
+    landmarks, start, end = (np.asarray(x) for x in (piece.landmarks, piece.start, piece.end))
+    edges = np.unique(np.append(landmarks, end).clip(start, end))
+    edges = edges[edges > 0]
+    low, high = edges[:-1], edges[1:]
+    found = [landmarks[:, 0]]
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        halves = masses(low, middle) + masses(middle, high)
+        error = np.abs(halves - masses(low, high))
+        rough = np.flatnonzero((error > 1e-13 * halves) & (high - low > 1e-14 * high))
+        if not rough.size:
+            break
+        order = rough[np.argsort(-error[rough])]
+        worst, rest = order[:_BISECTED_AT_ONCE], order[_BISECTED_AT_ONCE:]
+        found.append(middle[worst])
+        low, high = (
+            np.concatenate([low[worst], middle[worst], low[rest]]),
+            np.concatenate([middle[worst], high[worst], high[rest]]),
+        )
+    cuts = np.concatenate(found)
+    return np.pad(cuts, (0, -len(cuts) % 32), "edge")[:, None]  # few shapes to compile
+
+
+def _masses(
+    measure: FrozenContinuous, origin: float, sign: float, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """The probability between distances from an origin."""
+    ratio = np.log1p((high - low) / low)
+    distance = low * np.exp(ratio * 0.5 * (_NODES[:, None] + 1))
+    x = origin + sign * distance
+    first, last = measure.distribution.support()
+    ends = (distance if origin == first else x - first, distance if origin == last else last - x)
+    density = np.exp(np.asarray(measure.coordinate_log_density(x, *ends)))
+    return 0.5 * ratio * (_WEIGHTS @ (distance * density))
+
+
+def _sides(measure: Family) -> list[_Piece]:
     measure = concrete(measure)
     with jax.ensure_compile_time_eval():
         low, high = (np.asarray(end) for end in measure.support)
@@ -164,10 +278,10 @@ def _pieces(measure: Family) -> list[_Piece]:
 
 
 def _by_rows(
-    function: Callable[[Array], Array], u: Float[Array, "m s"], *, on_host: bool
+    function: Callable[[Array], Array], u: Float[Array, "m s"], at_once: int, *, on_host: bool
 ) -> Float[Array, "m s"]:
     """Apply to a few rows at a time: hundreds of nodes a row would fill the memory."""
-    count = -(-u.shape[0] // max(1, _COORDINATES_AT_ONCE // u.shape[1]))
+    count = -(-u.shape[0] // at_once)
     size = -(-u.shape[0] // count)
     padded = jnp.concatenate([u, jnp.broadcast_to(u[:1], (count * size - u.shape[0], u.shape[1]))])
     blocks = padded.reshape(count, size, u.shape[1])

@@ -77,10 +77,11 @@ class Family(Measure):
         """
         low, high = (np.asarray(end) for end in self.support)
         middle, (lower, upper) = self.frozen().median(), self.quantiles(level)
-        return (
-            np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
-            np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
-        )
+        with np.errstate(invalid="ignore"):  # infinite quantiles of infinite ends
+            return (
+                np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
+                np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
+            )
 
     def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
         if is_traced(v, self):
