@@ -34,6 +34,7 @@ MATHEMATICS = [
     "structure",
     "sums",
 ]
+LAYERS = [MATHEMATICS, ["prior", "simulator"], ["models"], ["experiments"], ["cli"]]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 
@@ -61,6 +62,14 @@ def module_imports(name):
     return found - parents - {name}
 
 
+def layer(name):
+    """How far a module is from the mathematics."""
+    for depth, parts in enumerate(LAYERS):
+        if any(within(name, f"owlfi.{part}") for part in parts):
+            return depth
+    return 0 if name == "owlfi.version" else len(LAYERS)
+
+
 def is_mathematics(name):
     return any(within(name, f"owlfi.{part}") for part in MATHEMATICS)
 
@@ -82,6 +91,11 @@ def test_mathematics_imports_neither_plots_nor_command_line_nor_models(name):
 @pytest.mark.parametrize("name", MATHEMATICAL_MODULES)
 def test_mathematics_imports_only_mathematics(name):
     assert all(is_mathematics(other) for other in module_imports(name))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_modules_import_only_from_their_layer_or_from_below(name):
+    assert [other for other in module_imports(name) if layer(other) > layer(name)] == []
 
 
 def test_imports_never_go_in_a_circle():
