@@ -6,13 +6,12 @@ import jax
 from jaxtyping import Array, Key
 
 from owlfi.experiments.curves import record
-from owlfi.experiments.excess import law_of, median_kernel, repeated_excesses
+from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
 from owlfi.experiments.experiment import Plan, Record
 from owlfi.simulator import Simulator
 
 SIMULATED = 500
 EQUAL, GAUSSIAN, UNIFORM = "equal weights", "optimal, Gaussian noise", "optimal, uniform noise"
-_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
 
 
 def both_forms(
@@ -21,8 +20,7 @@ def both_forms(
     """Points of three curves at x."""
     law_key, kernel_key, key = jax.random.split(key, 3)
     kernel = median_kernel(kernel_key, simulator, theta)
-    points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
-    law = law_of(law_key, simulator, theta, kernel, points)
+    law = law_of(law_key, simulator, theta, kernel, law_points(plan))
     keys = jax.random.split(key, plan.repeats)
     native = repeated_excesses(keys, simulator, theta, SIMULATED, law, kernel)
     yield record(EQUAL, x, native["v"])

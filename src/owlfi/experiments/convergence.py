@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from owlfi import models
 from owlfi.checks import as_array
 from owlfi.experiments.curves import NOTE, draw, record
-from owlfi.experiments.excess import law_of, median_kernel, repeated_excesses
+from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.kernels import Kernel, Matern, Separable
 
@@ -27,7 +27,6 @@ MODELS = {
 }
 _SIZES = (16, 32, 64, 128, 256, 512)
 _QUICK_SIZES = (16, 64, 256)
-_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
@@ -50,8 +49,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
         simulator = make()
         theta = as_array("theta", simulator.theta)
         kernel = median_kernel(kernel_key, simulator, theta)
-        points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
-        law = law_of(law_key, simulator, theta, kernel, points)
+        law = law_of(law_key, simulator, theta, kernel, law_points(plan))
         for m in _sizes(plan):
             keys = jax.random.split(jax.random.fold_in(own_key, m), plan.repeats)
             errors = repeated_excesses(

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi.experiments.experiment import Plan
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.median import median_heuristic
@@ -81,6 +82,11 @@ def sample(key: Key[Array, ""], simulator: Simulator, theta: Array, n: int) -> F
 def simulated(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d"]:
     """Simulated rows, compiled once for each model."""
     return simulator.rows(theta, u)
+
+
+def law_points(plan: Plan) -> int:
+    """Enough Sobol points for the curves of the figures."""
+    return 2**13 if plan.quick else 2**15
 
 
 def law_of(

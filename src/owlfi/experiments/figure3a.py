@@ -9,16 +9,15 @@ from jaxtyping import Array, Key
 
 from owlfi.checks import as_array
 from owlfi.experiments.curves import curve_picture, curve_table, record
-from owlfi.experiments.excess import law_of, repeated_excesses, sample
+from owlfi.experiments.excess import law_of, law_points, repeated_excesses, sample
 from owlfi.experiments.experiment import Experiment, Plan, Record
 from owlfi.kernels import Kernel, Matern, Separable, SquaredExponential
 from owlfi.median import median_heuristic
 from owlfi.models import multivariate_g_and_k
 
 DIM = 10
-_SIZES = (16, 32, 64, 128, 256, 512, 1024)
+_SIZES = (16, 32, 64, 128, 256, 512)
 _QUICK_SIZES = (16, 64, 256)
-_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
 _SAMPLE = 2000
 
 
@@ -47,13 +46,11 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     uniform, theta = simulator.uniform(), as_array("theta", simulator.theta)
     law_key, sample_key, key = jax.random.split(key, 3)
     lengthscale = median_heuristic(sample(sample_key, simulator, theta, _SAMPLE))
-    for k_name, c_name in product(DATA_KERNELS, BASE_KERNELS):
-        kernel = DATA_KERNELS[k_name](lengthscale)
-        points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
-        law = law_of(law_key, simulator, theta, kernel, points)
-        for m in _sizes(plan):
+    for k_name, data_family in DATA_KERNELS.items():
+        kernel = data_family(lengthscale)
+        law = law_of(law_key, simulator, theta, kernel, law_points(plan))
+        for (c_name, family), m in product(BASE_KERNELS.items(), _sizes(plan)):
             keys = jax.random.split(jax.random.fold_in(key, m), plan.repeats)
-            family = BASE_KERNELS[c_name]
             errors = repeated_excesses(keys, uniform, theta, m, law, kernel, family)
             yield record(f"k {k_name}, c {c_name}", m, errors["ow"])
 

@@ -15,6 +15,7 @@ from owlfi.experiments.excess import (
     Law,
     excesses,
     law_of,
+    law_points,
     median_kernel,
     median_weights,
     sample,
@@ -32,7 +33,6 @@ SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation
 EQUAL, OPTIMAL = "equal weights, $m = n$", "optimal weights, $m = 2 n^{2/3}$"
 _OBSERVED = (200, 500, 1000, 2000)
 _QUICK_OBSERVED = (200, 1000)
-_LAW_POINTS, _QUICK_LAW_POINTS = 2**16, 2**13
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
@@ -45,8 +45,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     theta = as_array("theta", simulator.theta)
     law_key, kernel_key, key = jax.random.split(key, 3)
     kernel = median_kernel(kernel_key, simulator, theta)
-    points = _QUICK_LAW_POINTS if plan.quick else _LAW_POINTS
-    law = law_of(law_key, simulator, theta, kernel, points)
+    law = law_of(law_key, simulator, theta, kernel, law_points(plan))
     for n in _sizes(plan):
         keys = jax.random.split(jax.random.fold_in(key, n), plan.repeats + 1)
         for name, m in ((EQUAL, n), (OPTIMAL, round(2 * n ** (2 / 3)))):
