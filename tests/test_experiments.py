@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from owlfi import SquaredExponential, iid, models
+from owlfi import SquaredExponential, models
 from owlfi.experiments import EXPERIMENTS, figure3d, table1
 from owlfi.experiments.both_forms import EQUAL, GAUSSIAN, UNIFORM
 from owlfi.experiments.convergence import measured_slope
@@ -60,17 +60,15 @@ def test_law_of_a_moving_average_is_the_one_of_many_sobol_points():
 def test_excess_of_the_law_itself_is_nothing():
     simulator, kernel = models.g_and_k(), SquaredExponential(0.7)
     law = law_of(KEY, simulator, simulator.theta, kernel)
-    assert_allclose(excesses(kernel, law, law.rows, law.weights[None]), 0.0, atol=1e-14)
+    nothing = excesses(kernel, law, law.rows[None], law.weights[None, None])
+    assert_allclose(nothing, [[0.0]], atol=1e-14)
 
 
 def test_mean_excess_of_equal_weights_is_known():
     simulator, kernel, m = models.g_and_k(), SquaredExponential(0.7), 50
     law = law_of(KEY, simulator, simulator.theta, kernel)
-    equal = jnp.full((1, m), 1 / m)
-    designs = iid(KEY, 400 * m, simulator.measure).reshape(400, m, 1)
-    errors = jax.lax.map(
-        lambda u: excesses(kernel, law, simulator.rows(simulator.theta, u), equal)[0], designs
-    )
+    y = sample(KEY, simulator, simulator.theta, 400 * m).reshape(400, m, 1)
+    errors = excesses(kernel, law, y, jnp.full((400, 1, m), 1 / m))
     expected = (1 - law.norm2) / m
     assert_allclose(errors.mean(), expected, atol=4 * float(errors.std()) / np.sqrt(400))
 

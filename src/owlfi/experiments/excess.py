@@ -119,11 +119,17 @@ def moving_average_law(theta: Array, length: int, kernel: SquaredExponential) ->
 
 @eqx.filter_jit
 def excesses(
-    kernel: Kernel, law: Law, y: Float[Array, "m d"], weights: Float[Array, "e m"]
-) -> Float[Array, " e"]:
-    """wᵀKw - 2 wᵀμ(y) + ‖μ‖² for each of several weights of one sample."""
-    own = ((weights @ kernel.gram(y, y)) * weights).sum(1)
-    return own - 2 * weights @ law.mean(y) + law.norm2
+    kernel: Kernel, law: Law, y: Float[Array, "b m d"], weights: Float[Array, "b e m"]
+) -> Float[Array, "b e"]:
+    """wᵀKw - 2 wᵀμ(y) + ‖μ‖² for each of several weights of each sample."""
+    means = law.mean(y.reshape(-1, y.shape[-1])).reshape(y.shape[:2])  # all rows at once: faster
+    cross = jnp.einsum("bem,bm->be", weights, means)
+
+    def own(sample: tuple[Array, Array]) -> Array:
+        rows, w = sample
+        return ((w @ kernel.gram(rows, rows)) * w).sum(1)
+
+    return jax.lax.map(own, (y, weights)) - 2 * cross + law.norm2
 
 
 def repeated_excesses(
@@ -136,13 +142,12 @@ def repeated_excesses(
     family: Callable[[Any], Kernel] = SquaredExponential,
 ) -> dict[str, list[float]]:
     """Excesses of equal ("v") and the paper's ("ow") weights on m independent points, by key."""
-    errors = []
-    for key in keys:
-        u = iid(key, m, simulator.measure)
-        weights = jnp.stack([jnp.full(m, 1 / m), median_weights(simulator.measure, u, family)])
-        errors.append(excesses(kernel, law, simulated(simulator, theta, u), weights))
-    equal, optimal = np.transpose(errors).tolist()
-    return {"v": equal, "ow": optimal}
+    designs = [iid(key, m, simulator.measure) for key in keys]
+    equal = jnp.full(m, 1 / m)
+    weights = [[equal, median_weights(simulator.measure, u, family)] for u in designs]
+    y = jnp.stack([simulated(simulator, theta, u) for u in designs])
+    by_equal, by_optimal = np.asarray(excesses(kernel, law, y, jnp.array(weights))).T.tolist()
+    return {"v": by_equal, "ow": by_optimal}
 
 
 def median_weights(

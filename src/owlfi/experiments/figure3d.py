@@ -76,7 +76,7 @@ def _timed(
     weights = median_weights(simulator.measure, u) if optimal else jnp.full(m, 1 / m)
     squared_mmd(kernel, y, x, weights).block_until_ready()
     seconds = time.perf_counter() - start
-    return float(excesses(kernel, law, y, weights[None])[0]), seconds
+    return float(excesses(kernel, law, y[None], weights[None, None])[0, 0]), seconds
 
 
 def costs(point: Record) -> tuple[float, float]:

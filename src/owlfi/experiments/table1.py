@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from owlfi.simulator import Simulator
 
 OBSERVED = 10_000
 SIMULATED = 256
-_CHUNK = 5  # repeats a step
+_CHUNK = 10  # repeats a step
 _POINTS = {"iid": iid, "rqmc": sobol}
 _ESTIMATORS = ("v", "ow")
 _CASES = list(product(_POINTS, _ESTIMATORS))
@@ -109,20 +109,28 @@ def _repeats(
 ) -> Record:
     """All four estimates and excesses of each repeat, the simulator in its all-uniform form."""
     uniform, equal = simulator.uniform(), jnp.full(SIMULATED, 1 / SIMULATED)
-    estimates: dict[str, list[list[float]]] = {points: [] for points in _POINTS}
-    errors: dict[str, list[list[float]]] = {points: [] for points in _POINTS}
+    samples, weights, estimates = [], [], []
     for key in keys:
         data_key, *point_keys = jax.random.split(key, 1 + len(_POINTS))
         x = sample(data_key, simulator, theta, OBSERVED)
         term = data_term(kernel, x)
-        for (name, points), point_key in zip(_POINTS.items(), point_keys, strict=True):
+        for points, point_key in zip(_POINTS.values(), point_keys, strict=True):
             u = points(point_key, SIMULATED, uniform.measure)
-            y = simulated(uniform, theta, u)
-            weights = jnp.stack([equal, median_weights(uniform.measure, u)])
-            values = squared_mmd(kernel, jnp.stack([y, y]), x, weights, data_term=term)
-            estimates[name].append(np.asarray(values).tolist())
-            errors[name].append(excesses(kernel, law, y, weights).tolist())
-    return {"estimates": estimates, "excesses": errors, "d": int(y.shape[-1])}
+            samples.append(y := simulated(uniform, theta, u))
+            weights.append(w := jnp.stack([equal, median_weights(uniform.measure, u)]))
+            estimates.append(squared_mmd(kernel, jnp.stack([y, y]), x, w, data_term=term))
+    errors = excesses(kernel, law, jnp.stack(samples), jnp.stack(weights))
+    return {
+        "d": samples[0].shape[1],
+        "estimates": _by_points(estimates),
+        "excesses": _by_points(errors),
+    }
+
+
+def _by_points(values: Any) -> dict[str, list[list[float]]]:
+    """The values of both estimators, one repeat after the other, for each kind of points."""
+    table = np.asarray(values).reshape(-1, len(_POINTS), len(_ESTIMATORS))
+    return {name: table[:, j].tolist() for j, name in enumerate(_POINTS)}
 
 
 def arrange(records: list[Record]) -> dict[str, Record]:
