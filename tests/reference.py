@@ -118,7 +118,7 @@ class Line:
         masses = [distance * self.density(*[sign * distance] * len(self.anchors)) for sign in signs]
         return 2 * distance[np.max(masses, axis=0) > _NEGLIGIBLE][-1]
 
-    @lru_cache(maxsize=16)  # noqa: B019
+    @lru_cache(maxsize=2048)  # noqa: B019
     def around(self, u: float, cuts: tuple = (), fine: Fineness = FINE) -> tuple[Values, Values]:
         """Distances from u, and weights that include the density."""
         nodes = rule((*self.anchors, u), self.low, self.high, self.farthest, cuts, fine)
@@ -126,7 +126,7 @@ class Line:
         kept = weight > _NEGLIGIBLE
         return np.abs(nodes.minus(u))[kept], weight[kept]
 
-    @lru_cache(maxsize=16)  # noqa: B019
+    @lru_cache(maxsize=2048)  # noqa: B019
     def differences(self, cuts: tuple = (), fine: Fineness = FINE) -> tuple[Values, Values]:
         """Distances between two independent draws, and weights that include their density."""
         gaps = {abs(Extended(a) - b) for a in self.anchors for b in self.anchors}

@@ -75,7 +75,16 @@ def norm2_error(kernel, measure, lengthscale):
     return abs(float(actual) / expected - 1)
 
 
-pairs = pytest.mark.parametrize(("kernel", "measure"), PAIRS)
+def crossed(pair):
+    """Every measure with kernels of three kinds, every kernel with one measure of each kind.
+
+    Panels depend on the kernel's kind alone, and each program to compile takes seconds.
+    """
+    kernel, measure = pair
+    rows = kernel in ("squared-exponential", "matern-1/2", "rational-quadratic-0.7")
+    return rows or measure in ("gamma-0.5", "poisson")
+
+
 closed_pairs = pytest.mark.parametrize(("kernel", "measure"), CLOSED_PAIRS)
 
 
@@ -146,7 +155,10 @@ def test_norm2_is_the_double_integral(kernel, measure):
 
 
 @pytest.mark.slow
-@pairs
+@pytest.mark.parametrize(
+    ("kernel", "measure"),
+    [pair for pair in PAIRS if pair in CLOSED_PAIRS or crossed(pair) or KERNELS[pair[0]].periodic],
+)
 def test_every_norm2_is_the_double_integral(kernel, measure):
     for lengthscale in lengthscales(kernel, measure):
         assert norm2_error(kernel, measure, lengthscale) <= DOCUMENTED
@@ -558,7 +570,7 @@ def test_quadrature_is_differentiable_in_point_and_lengthscale():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "measure"),
-    [pair for pair in PAIRS if pair not in CLOSED_PAIRS and pair[1] != "empirical"],
+    [p for p in PAIRS if p not in CLOSED_PAIRS and p[1] != "empirical" and crossed(p)],
 )
 def test_every_quadrature_is_differentiable_in_point_and_lengthscale(kernel, measure):
     assert_differentiable_in_point_and_lengthscale(kernel, measure)

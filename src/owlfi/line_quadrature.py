@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import concrete
+from owlfi.checks import concrete, is_traced
 from owlfi.kernels import CoordinateKernel, Korobov
 from owlfi.measures import Family, FrozenContinuous
 
@@ -94,10 +94,21 @@ def integrate(
             p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
             for p in pieces
         ]
-    nodes = _nodes(
-        measure, pieces, _panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL), _foci(other)[:, None]
-    )
-    return (nodes.weights[:, 0] * function(nodes.x[:, 0])).sum(0)
+    make = _nodes if isinstance(measure, FrozenContinuous) else _compiled_nodes
+    panels = _panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL)
+    nodes = make(measure, pieces, panels, _foci(other)[:, None])
+    x, weights = _without_negligible(nodes.x[:, 0], nodes.weights[:, 0])
+    return (weights * function(x)).sum(0)
+
+
+def _without_negligible(x: Array, weights: Array) -> tuple[Array, Array]:
+    """The nodes that count: most panels are empty, and each value takes an integral."""
+    if is_traced(weights):
+        return x, weights
+    kept = np.flatnonzero((np.asarray(weights) > 1e-26).any(1))
+    kept = np.pad(kept, (0, -len(kept) % 2048), "edge")  # few shapes to compile
+    repeated = np.append(False, kept[1:] == kept[:-1])[:, None]
+    return x[kept], jnp.where(repeated, 0.0, weights[kept])
 
 
 def _foci(family: Family) -> Float[Array, "3 s"]:
@@ -145,6 +156,9 @@ def _nodes(
     geometry = jax.lax.stop_gradient((foci, offsets, panels[-1]))
     parts = [_piece_nodes(measure, piece, *geometry) for piece in pieces]
     return _Nodes(*(jnp.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+_compiled_nodes = eqx.filter_jit(_nodes)
 
 
 def _piece_nodes(
