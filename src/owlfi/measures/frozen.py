@@ -174,9 +174,7 @@ def _power(distribution: Any, end: float, sign: float) -> float:
     return float(power) if np.isfinite(power) else 0.0
 
 
-def _extrapolated(
-    distances: np.ndarray, level: np.ndarray, end: float, power: float
-) -> np.ndarray:
+def _extrapolated(distances: np.ndarray, level: np.ndarray, end: float, power: float) -> np.ndarray:
     """Falling distances of quantiles from their end, by the power law where scipy rounds to it."""
     if np.isinf(end):
         return distances
