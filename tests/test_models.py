@@ -9,6 +9,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 from owlfi import models
+from owlfi.models.g_and_k import g_and_k_quantile
 from owlfi.models.moving_average import moving_average_covariance
 
 MODELS = {
@@ -93,6 +94,11 @@ def test_g_and_k_is_the_textbook_formula():
     z = np.linspace(-3, 3, 7)
     expected = a + b * (1 + 0.8 * (1 - np.exp(-g * z)) / (1 + np.exp(-g * z))) * (1 + z**2) ** k * z
     assert_allclose(models.g_and_k()(theta, z)[:, 0], expected, rtol=1e-14)
+
+
+def test_g_and_k_has_finite_gradients_at_extreme_parameters():
+    theta, z = jnp.array([3.0, 1.0, 500.0, 3.0]), jnp.linspace(-4, 4, 41)[:, None]
+    assert np.isfinite(jax.jacobian(g_and_k_quantile)(theta, z)).all()
 
 
 @pytest.mark.parametrize("beside", [-0.4, 0.0, 0.1, 0.5])
