@@ -23,7 +23,7 @@ from owlfi.measures import Family, FrozenContinuous
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LEVELS = np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.02])
 _LEVELS = np.append(_LEVELS, 10.0 ** -np.array([2.0, 3, 4, 6, 8, 11, 14, 18, 23, 30]))
-_GRADING = 64.0 ** -np.arange(12)  # towards the origin
+_GRADING = 16.0 ** -np.arange(18)  # towards the origin
 _PANELS_AT_ONCE = 2**14
 _OTHER_PANELS = 32  # about as many as a kernel has
 _TOLERABLE = 1e-14  # beyond this quantile, periods need not be told apart
