@@ -216,7 +216,7 @@ def picture(records: list[Record]) -> Figure:
 TABLE1 = Experiment(
     name="table1",
     shows="six simulators: optimal against equal weights, beside the paper's Table 1",
-    takes="4 min",
+    takes="5 min",
     repeats=100,
     quick_repeats=5,
     steps=lambda plan: len(ROWS) * len(_chunks(plan)),
