@@ -198,7 +198,7 @@ def _bernoulli_coefficients(degree: int) -> list[float]:
 
 @jax.custom_jvp
 def gamma_quantile(shape: Array, e: Array) -> Float[Array, "..."]:
-    """The point that a Gamma(shape, 1) variable exceeds with probability exp(-e), e > 0.
+    """The point that a Gamma(shape, 1) variable exceeds with probability exp(-e), 0 < e ≤ 300.
 
     It turns Exponential(1) noise e into Gamma noise. Newton's method on the logarithm of the
     smaller tail, a nearly linear function of log x on the left and of x on the right; derivatives
