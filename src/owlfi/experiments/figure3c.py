@@ -7,5 +7,5 @@ FIGURE3C = parameter_experiment(
     place=3,
     values=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
     shows="theta_4 (kurtosis): optimal weights lose as the tails grow",
-    takes="2 min",
+    takes="1 min",
 )

@@ -7,5 +7,5 @@ FIGURE_THETA3 = parameter_experiment(
     place=2,
     values=(0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
     shows="theta_3 (skewness): the same, but less so",
-    takes="2 min",
+    takes="1 min",
 )
