@@ -34,7 +34,8 @@ MATHEMATICS = [
     "structure",
     "sums",
 ]
-LAYERS = [MATHEMATICS, ["prior", "simulator"], ["models"], ["experiments"], ["cli"]]
+PROBLEM = ["prior", "problem", "rules", "simulator"]
+LAYERS = [MATHEMATICS, PROBLEM, ["models"], ["experiments"], ["cli"]]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 

@@ -49,12 +49,14 @@ from owlfi.points import (  # noqa: E402
     tensor_grid,
 )
 from owlfi.prior import Prior  # noqa: E402
+from owlfi.problem import Problem  # noqa: E402
 from owlfi.quadrature import (  # noqa: E402
     Quadrature,
     equal_weights,
     optimal_weights,
     squared_worst_case_error,
 )
+from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
@@ -78,8 +80,10 @@ __all__ = [
     "Measure",
     "Mixture",
     "Normal",
+    "OptimallyWeighted",
     "Poisson",
     "Prior",
+    "Problem",
     "Product",
     "Quadrature",
     "RationalQuadratic",
@@ -89,7 +93,9 @@ __all__ = [
     "SquaredExponential",
     "StudentT",
     "TruncatedNormal",
+    "UStatistic",
     "Uniform",
+    "VStatistic",
     "__version__",
     "as_measure",
     "data_term",

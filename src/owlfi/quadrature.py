@@ -30,11 +30,13 @@ class Quadrature(eqx.Module):
     points: Float[Array, "... m s"]
     weights: Float[Array, "... m"]
     squared_worst_case_error: Float[Array, "..."]
-    """I - 2 wᵀz + wᵀCw; rounding leaves about 1e-16 I, of either sign."""
+    """I - 2 wᵀz + wᵀCw; rounding leaves about 1e-16 I, of either sign; NaN without a kernel c."""
     condition: Float[Array, "..."]
     """An estimate of the condition number of C with its nugget."""
     nugget: Float[Array, "..."]
     """What was added to the diagonal of C to compute the weights."""
+    unbiased: bool = eqx.field(static=True, default=False)
+    """Whether the pairs i = j are left out of the squared MMD: the U-statistic."""
 
     @property
     def m(self) -> int:
@@ -125,6 +127,12 @@ def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
     u = as_points("points", points, as_measure(measure), batched=True)
     error = squared_worst_case_error(kernel, measure, u)
     return Quadrature(u, _equal(u), error, jnp.ones_like(error), jnp.zeros_like(error))
+
+
+def unweighted(points: Float[Array, "... m s"], *, unbiased: bool = False) -> Quadrature:
+    """Equal weights without a base kernel, so without a worst-case error."""
+    blank = jnp.ones(points.shape[:-2])
+    return Quadrature(points, _equal(points), jnp.nan * blank, blank, 0 * blank, unbiased)
 
 
 def _equal(u: Array) -> Array:
