@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi.certificate import Certificate, explanation
 from owlfi.checks import as_array, as_weights, is_traced
 from owlfi.embeddings import Embedding, embed
 from owlfi.kernels import Kernel
@@ -22,6 +23,15 @@ _LARGEST_DENSE = 30_000
 _SMALL_DESIGN = 48
 _ENTRIES_AT_ONCE = 2**22
 _PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
+
+
+class Pilot(eqx.Module):
+    """Simulations made to tune weights: kept, and counted."""
+
+    thetas: Float[Array, "t p"]
+    y: Float[Array, "t m d"]
+    calls: int = eqx.field(static=True)
+    """Rows that the simulator computed, those of thetas that failed included."""
 
 
 class Quadrature(eqx.Module):
@@ -37,6 +47,10 @@ class Quadrature(eqx.Module):
     """What was added to the diagonal of C to compute the weights."""
     unbiased: bool = eqx.field(static=True, default=False)
     """Whether the pairs i = j are left out of the squared MMD: the U-statistic."""
+    certificate: Certificate | None = None
+    """An estimate of the error, where the weights were tuned to simulations."""
+    pilot: Pilot | None = None
+    """The simulations they were tuned to, on the points of the quadrature."""
 
     @property
     def m(self) -> int:
@@ -52,6 +66,10 @@ class Quadrature(eqx.Module):
     def sum_of_absolute_weights(self) -> Float[Array, "..."]:
         """How much errors of single simulations are amplified; far above 1 is a warning."""
         return jnp.abs(self.weights).sum(-1)
+
+    def explain(self) -> str:
+        """In plain words: whether the weights help, what limits them, and what to do."""
+        return explanation(self.points, self.weights, self.condition, self.certificate)
 
 
 def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1e-8) -> Quadrature:
@@ -167,7 +185,7 @@ def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget:
 
     def solve(design: tuple[Array, Array]) -> Solution:
         u, zu = design
-        return _solve_one(kernel.gram(u, u), zu, norm2, nugget)
+        return solve_gram(kernel.gram(u, u), zu, norm2, nugget)
 
     # Side by side only while small: XLA's batched triangular solve is slow, LAPACK's is not.
     m = designs.shape[1]
@@ -175,7 +193,8 @@ def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget:
     return jax.lax.map(solve, (designs, z), batch_size=at_once)
 
 
-def _solve_one(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+def solve_gram(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+    """Weights of one design from its Gram matrix (m, m) and embedding (m,)."""
     found = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
     jitter = nugget + jax.lax.stop_gradient(found.nugget - nugget)
 

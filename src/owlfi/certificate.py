@@ -1,0 +1,141 @@
+"""What is known of the error of weighted simulations, and how to say it in plain words."""
+
+from enum import IntEnum
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+LARGEST_UNEXPLAINED = 0.9
+UNSEEN_TAILS = 3.0
+LARGEST_ABSOLUTE_SUM = 30.0
+
+
+class Verdict(IntEnum):
+    """Whether the tuned weights were taken, and why not."""
+
+    WEIGHTED = 0
+    CONSTANT = 1
+    TOO_FEW = 2
+    UNEXPLAINED = 3
+    HARMFUL = 4
+
+
+class Certificate(eqx.Module):
+    """An estimate, not a bound, of the error of a quadrature tuned to simulations."""
+
+    excess: Float[Array, "..."]
+    """Estimated excess MMD²: what the weights add to the squared MMD, on average."""
+    equal: Float[Array, "..."]
+    """The same estimate for equal weights at the same points."""
+    unexplained: Float[Array, "..."]
+    """Leave-one-out error of the fitted kernel over that of a constant; 1 explains nothing."""
+    tails: Float[Array, "..."]
+    """Leave-one-out error at the outermost points over what the fitted kernel predicts there."""
+    lengthscale: Float[Array, "... s"]
+    family: Int[Array, "..."]
+    verdict: Int[Array, "..."]
+    """A `Verdict`: anything but 0 means that equal weights were taken."""
+
+
+def explanation(
+    points: Float[Array, "... m s"],
+    weights: Float[Array, "... m"],
+    condition: Array,
+    certificate: Certificate | None,
+) -> str:
+    """Whether the weights help, what limits them, and what to do."""
+    if points.ndim > 2:
+        return _many(weights, certificate)
+    amplified = float(jnp.abs(weights).sum())
+    m, s = points.shape
+    if certificate is None:
+        return " ".join(_untuned(m, amplified, bool(jnp.ptp(weights) == 0), float(condition)))
+    return " ".join([_helps(m, certificate), *_limits(m, s, amplified, certificate)])
+
+
+def _untuned(m: int, amplified: float, equal: bool, condition: float) -> list[str]:
+    if equal:
+        return [
+            f"All {m} points have the same weight, and nothing is known of the error; "
+            "OptimallyWeighted(kernel='tuned') estimates it."
+        ]
+    size = f"The weights of the {m} points come from a kernel that never saw a simulation; "
+    size += f"their absolute values sum to {amplified:.3g} (condition {condition:.0e})."
+    return [size, *_exploding(amplified)]
+
+
+def _helps(m: int, certificate: Certificate) -> str:
+    match int(certificate.verdict):
+        case Verdict.CONSTANT:
+            return "The simulations do not depend on u: equal weights are exact."
+        case Verdict.TOO_FEW:
+            return f"{m} points are too few to tune weights (4 are needed): equal weights are used."
+        case Verdict.UNEXPLAINED:
+            return (
+                "Equal weights are used: the simulations vary with u in no way that "
+                f"{m} points could show (unexplained variance {float(certificate.unexplained):.0%})"
+                f"; the squared MMD is off by about {float(certificate.excess):.1e}."
+            )
+        case Verdict.HARMFUL:
+            return (
+                "Equal weights are used, since optimal ones would be expected to do harm; the "
+                f"squared MMD is off by about {float(certificate.excess):.1e}."
+            )
+    gain = float(certificate.equal / certificate.excess)
+    return (
+        f"The weights help: the squared MMD is off by about {float(certificate.excess):.1e}, "
+        f"estimated {gain:,.3g} times less than with equal weights at these {m} points. "
+        f"Unexplained variance {float(certificate.unexplained):.1g}."
+    )
+
+
+def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
+    if int(certificate.verdict) in (Verdict.CONSTANT, Verdict.TOO_FEW):
+        return []
+    found = []
+    unexplained = float(certificate.unexplained)
+    if float(certificate.tails) > UNSEEN_TAILS:
+        found.append(
+            "The outermost points fit badly: beyond them the simulator changes faster than seen "
+            f"(leave-one-out error {float(certificate.tails):.1f} times the predicted), so the "
+            "error is uncertain. Use Adaptive, which places points there."
+        )
+    if unexplained > 0.1 and s > 5:
+        found.append(
+            f"What limits them is dimension: {m} points in {s} coordinates. Give the generator "
+            "fewer or more natural coordinates, put the important ones first, or add points."
+        )
+    elif unexplained > 0.1:
+        found.append(
+            "What limits them is roughness: y jumps, has kinks, or m is too small to see it "
+            "smooth. Double m and see whether the unexplained variance falls; if not, use "
+            "coordinates of u along which y is smooth."
+        )
+    elif int(certificate.family) > 0:
+        found.append("The fit found kinks in y: more points help, at a slower rate.")
+    return [*found, *_exploding(amplified)]
+
+
+def _exploding(amplified: float) -> list[str]:
+    if amplified <= LARGEST_ABSOLUTE_SUM:
+        return []
+    return [
+        f"The weights explode (their absolute values sum to {amplified:.0f}): a small deviation of "
+        "one simulation is amplified. Use kernel='tuned', sobol points, or a larger nugget."
+    ]
+
+
+def _many(weights: Array, certificate: Certificate | None) -> str:
+    amplified = np.abs(np.asarray(weights)).sum(-1)
+    count = amplified.size
+    text = f"{count} designs; the absolute weights of the worst sum to {amplified.max():.3g}."
+    if certificate is None:
+        return text
+    fallen = int((np.asarray(certificate.verdict) != Verdict.WEIGHTED).sum())
+    gain = np.median(np.asarray(certificate.equal) / np.maximum(certificate.excess, 1e-300))
+    return (
+        f"{text} {count - fallen} have optimal weights, {fallen} fell back to equal ones; the "
+        f"median estimated gain over equal weights is {gain:.3g}."
+    )

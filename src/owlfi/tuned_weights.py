@@ -1,0 +1,228 @@
+"""Optimal weights under the base kernel that fits the simulations, with a certificate."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict
+from owlfi.checks import as_rows
+from owlfi.coordinates import coordinate_systems
+from owlfi.embeddings import embed
+from owlfi.kernels import Kernel, as_kernel
+from owlfi.measures import Measure, as_measure, as_points
+from owlfi.quadrature import Quadrature, solve_gram, unweighted
+from owlfi.tuning import FAMILIES, Fit, constant_errors, fit
+
+_LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
+_FEWEST = 4
+_CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
+_CALM_SUM = 2.0  # of absolute weights; below, they are calm already
+_ROUNDING = 4e-16
+_NORMAL_IQR = 1.349
+_CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
+
+
+def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
+    """Weights for the points, tuned to what was simulated on them.
+
+    kernel: the data kernel k.
+    measure: the distribution of u.
+    points: (m, s), or (b, m, s) for a design each with a kernel of its own.
+    y: (m, d) simulated on the points at one theta; (t, m, d) at several thetas, whose weights are
+        shared; (b, m, d) or (b, t, m, d) for several designs.
+
+    The base kernel is a constant plus the family (squared exponential, Matérn 5/2 or 3/2) with the
+    smallest leave-one-out error, each with its most likely lengthscales and nugget. The certificate
+    estimates the error that remains. Where weights would not help (see `Verdict`), they are equal.
+    The kernel is fitted to the first 512 points at most.
+
+    Raises ValueError for shapes that do not fit, values that are not finite, and points outside
+    the measure's support.
+
+    >>> import owlfi
+    >>> noise = owlfi.Normal()
+    >>> u = owlfi.sobol(jax.random.key(0), 32, noise)
+    >>> quadrature = tuned_weights(owlfi.SquaredExponential(1.0), noise, u, jnp.sin(u))
+    >>> float(quadrature.certificate.excess) < 1e-6
+    True
+    """
+    k, measure = as_kernel(kernel), as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    samples = _samples(u, as_rows("y", y, batched=True))
+    if u.shape[-2] < _FEWEST:
+        return eqx.tree_at(
+            lambda q: q.certificate, unweighted(u), _too_few(u), is_leaf=lambda leaf: leaf is None
+        )
+    tuned = _tuned(k, measure, u.reshape(-1, *u.shape[-2:]), samples)
+    return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
+
+
+def _samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
+    batch = u.shape[:-2]
+    if y.shape[-2] != u.shape[-2] or y.shape[: len(batch)] != batch or y.ndim > u.ndim + 1:
+        raise ValueError(
+            "y must hold one row for each point, (m, d), or (t, m, d) for several thetas, behind "
+            f"the leading axis of the points if they have one; got shape {y.shape} for points of "
+            f"shape {u.shape}"
+        )
+    return y.reshape(batch[0] if batch else 1, -1, *y.shape[-2:])
+
+
+def _too_few(u: Array) -> Certificate:
+    unknown = jnp.full(u.shape[:-2], jnp.nan)
+    lengthscale = jnp.full((*u.shape[:-2], u.shape[-1]), jnp.nan)
+    none = jnp.zeros(u.shape[:-2], int)
+    verdict = jnp.full(u.shape[:-2], int(Verdict.TOO_FEW))
+    return Certificate(unknown, unknown, unknown, unknown, lengthscale, none, verdict)
+
+
+def _tuned(k: Kernel, measure: Measure, designs: Array, samples: Array) -> Quadrature:
+    laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
+    grams = _grams(k, samples[..., :_LARGEST_FIT, :])
+    first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
+    scales = jnp.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
+    fitted = fit(first, grams, scales, _outermost(measure, designs[:, :_LARGEST_FIT]))
+    points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
+    calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted)
+    return _certified(designs, fitted, calm, equal, _is_constant(grams))
+
+
+def _certified(
+    designs: Array, fitted: Fit, calm: "_Weights", equal: "_Weights", constant: Array
+) -> Quadrature:
+    """The calm weights, or equal ones where those would do no good."""
+    # Beyond the outermost points the error is as much larger than predicted as it is at them.
+    excess = fitted.variance * calm.risk * jnp.maximum(fitted.tails, 1.0)
+    equal_excess = fitted.variance * equal.risk
+    verdict = _verdict(constant, fitted.unexplained, excess, equal_excess)
+    weighted = verdict == Verdict.WEIGHTED
+    chosen = jax.tree.map(partial(_either, weighted), calm, equal)
+    remaining = jnp.where(weighted, excess, equal_excess)
+    certificate = Certificate(
+        jnp.where(constant, 0.0, remaining),
+        equal_excess,
+        fitted.unexplained,
+        fitted.tails,
+        fitted.lengthscale,
+        fitted.family,
+        verdict,
+    )
+    error = chosen.risk - fitted.nugget * (chosen.weights**2).sum(-1)
+    return Quadrature(
+        designs, chosen.weights, error, chosen.condition, chosen.nugget, certificate=certificate
+    )
+
+
+def _either(which: Array, yes: Array, no: Array) -> Array:
+    return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
+
+
+@eqx.filter_jit
+def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
+    return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
+
+
+def _scales(measure: Measure, designs: Array) -> Float[Array, " s"]:
+    """The natural width of each coordinate, as a standard deviation."""
+    low, high = measure.from_uniform(jnp.tile(jnp.array([[0.25], [0.75]]), measure.dim))
+    spread = jnp.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
+    scales = jnp.where(high > low, (high - low) / _NORMAL_IQR, spread)
+    return jnp.where(scales > 0, scales, 1.0)
+
+
+def _outermost(measure: Measure, designs: Array) -> Float[Array, "b m"]:
+    """Weights on the last point of each coordinate towards each end that is infinite."""
+    low, high = measure.support
+    ends = jnp.concatenate([designs.argmin(1), designs.argmax(1)], -1)
+    open_ends = jnp.concatenate([jnp.isinf(low), jnp.isinf(high)]).astype(float)
+    rows = jnp.arange(len(designs))[:, None]
+    counts = jnp.zeros(designs.shape[:2]).at[rows, ends].add(open_ends)
+    return counts / jnp.maximum(counts.sum(-1, keepdims=True), 1.0)
+
+
+def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Array, Array]:
+    """z (b, m) and norm2 (b,) of each design's own kernel, without its constant."""
+    z, norm2 = jnp.zeros(points.shape[:2]), jnp.zeros(len(points))
+    pairs = np.stack([fitted.coordinates, fitted.family], 1)
+    for law, family in np.unique(pairs, axis=0):
+        chosen = np.flatnonzero((pairs == (law, family)).all(1))
+        embedded = partial(_embedding, FAMILIES[family], laws[law])
+        means, norms = jax.vmap(embedded)(fitted.lengthscale[chosen], points[chosen])
+        z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
+    return z, norm2
+
+
+def _embedding(family: Any, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
+    embedding = embed(family(lengthscale), law)
+    return embedding.mean(u), embedding.norm2
+
+
+class _Weights(NamedTuple):
+    """Weights, and their risk I - 2 wᵀz + wᵀCw + nugget wᵀw under the fitted kernel."""
+
+    weights: Array
+    risk: Array
+    condition: Array
+    nugget: Array
+
+
+@eqx.filter_jit
+def _solve(designs: Array, z: Array, norm2: Array, fitted: Fit) -> tuple[_Weights, _Weights]:
+    """Calm and equal weights of each design."""
+
+    def one(design: tuple[Array, Array, Array, Fit]) -> tuple[_Weights, _Weights]:
+        u, zu, own, found = design
+        branches = [lambda scale, f=family: f(scale).gram(u, u) for family in FAMILIES]
+        gram = jax.lax.switch(found.family, branches, found.lengthscale) + found.constant
+        system = gram, zu + found.constant, own + found.constant
+        equal = jnp.full(len(u), 1 / len(u))
+        nothing = _Weights(equal, _risk(*system, found.nugget, equal), jnp.array(1.0), 0.0 * own)
+        return _calm(*system, found.nugget), nothing
+
+    return jax.lax.map(one, (designs, z, norm2, fitted))
+
+
+def _calm(gram: Array, z: Array, norm2: Array, nugget: Array) -> _Weights:
+    """The weights of the largest nugget that keeps the risk near its least.
+
+    The risk is flat in the nugget where weights are huge: they cancel for nothing.
+    """
+
+    def solved(jitter: Array) -> _Weights:
+        found = solve_gram(gram, z, norm2, jitter)
+        risk = _risk(gram, z, norm2, nugget, found.weights)
+        return _Weights(found.weights, risk, found.condition, found.nugget)
+
+    best = solved(nugget)
+    limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
+
+    def harmless(pair: tuple[_Weights, _Weights]) -> Array:
+        large = jnp.abs(pair[0].weights).sum() > _CALM_SUM
+        return large & (pair[1].risk <= limit) & (pair[0].nugget < 1)
+
+    def calmer(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
+        return pair[1], solved(10 * pair[1].nugget)
+
+    return jax.lax.while_loop(harmless, calmer, (best, solved(10 * best.nugget)))[0]
+
+
+def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:
+    return norm2 - 2 * w @ z + w @ (gram @ w) + nugget * w @ w
+
+
+def _is_constant(grams: Array) -> Array:
+    scale = jnp.einsum("btii->b", grams)
+    return constant_errors(grams).sum(-1) * grams.shape[-1] <= _CONSTANT * scale
+
+
+def _verdict(constant: Array, unexplained: Array, excess: Array, equal: Array) -> Array:
+    return jnp.select(
+        [constant, ~(unexplained <= LARGEST_UNEXPLAINED), ~(excess <= equal)],
+        [int(Verdict.CONSTANT), int(Verdict.UNEXPLAINED), int(Verdict.HARMFUL)],
+        int(Verdict.WEIGHTED),
+    )

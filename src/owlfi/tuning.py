@@ -1,0 +1,182 @@
+"""Weights that tune themselves: the base kernel c is fitted to the simulations.
+
+For f ~ GP(0, k), E (∫ f dP - Σ w_i f(y_i))² is the squared MMD itself. So the Gram matrix
+K = k(y, y), which the MMD needs anyway, is exact training data for a kernel on the noise: it says
+how smoothly, and along which coordinates, k(y(u), ·) varies with u.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponential
+from owlfi.minimise import minimise
+
+_MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
+_SMALL_DESIGN = 48
+_LOG_NUGGET = (-32.0, 0.0)
+_START_NUGGET = -14.0
+_LOG_CONSTANT = 12.0  # either way
+_TINY = 1e-300
+_LOG_LENGTHSCALE = 5.0  # either way, from the spread of the coordinate
+
+
+def _matern(nu: float, lengthscale: Array) -> CoordinateKernel:
+    return Separable(Matern(nu=nu, lengthscale=lengthscale))
+
+
+FAMILIES = (SquaredExponential, partial(_matern, 2.5), partial(_matern, 1.5))
+FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
+
+
+class Fit(NamedTuple):
+    """A kernel c + constant with nugget, in units of c; leading axes are separate designs."""
+
+    coordinates: Int[Array, "..."]
+    """Which of the coordinate systems offered."""
+    family: Int[Array, "..."]
+    lengthscale: Float[Array, "... s"]
+    constant: Float[Array, "..."]
+    nugget: Float[Array, "..."]
+    variance: Float[Array, "..."]
+    """σ² of c: mean of tr(P K) / m over the thetas."""
+    unexplained: Float[Array, "..."]
+    """Leave-one-out error over that of a constant; above 0.9 weights add nothing."""
+    tails: Float[Array, "..."]
+    """How many times larger than predicted the leave-one-out error is at the outermost points."""
+
+
+class _Criterion(NamedTuple):
+    """C + nugget·1 as a function of unbounded numbers."""
+
+    points: Float[Array, "m s"]
+    scales: Float[Array, " s"]
+
+    def start(self) -> Array:
+        shared = self.points.shape[1] > _MOST_LENGTHSCALES
+        low, high = _LOG_NUGGET
+        nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
+        return jnp.zeros(3 if shared else 2 + self.points.shape[1]).at[0].set(nugget)
+
+    def parameters(self, x: Array) -> tuple[Array, Array, Array]:
+        """nugget, constant, lengthscales (s,)."""
+        low, high = _LOG_NUGGET
+        squashed = jnp.tanh(x)
+        nugget = jnp.exp(0.5 * (low + high) + 0.5 * (high - low) * squashed[0])
+        constant = jnp.exp(_LOG_CONSTANT * squashed[1])
+        return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
+
+    def matrix(self, family: Any, x: Array) -> Array:
+        nugget, constant, lengthscale = self.parameters(x)
+        gram = family(lengthscale).gram(self.points, self.points)
+        return gram + constant + nugget * jnp.eye(len(self.points))
+
+
+@jax.custom_vjp
+def _likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
+    """Mean over theta of m log tr(P K) + log|C̃|: a Gaussian likelihood, its scale profiled out."""
+    return _likelihood_and_parts(matrix, grams)[0]
+
+
+def _likelihood_and_parts(matrix: Array, grams: Array) -> tuple[Array, tuple[Array, Array]]:
+    m = matrix.shape[0]
+    factor = jnp.linalg.cholesky(matrix)
+    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+    traces = jnp.einsum("ij,tij->t", inverse, grams)
+    value = m * jnp.log(traces).mean() + 2 * jnp.log(jnp.diagonal(factor)).sum()
+    return value, (inverse, jnp.einsum("t,tij->ij", 1 / (traces * len(traces)), grams))
+
+
+def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
+    inverse, gram = parts
+    return slope * (inverse - len(gram) * (inverse @ gram @ inverse)), None
+
+
+_likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
+
+
+@eqx.filter_jit
+def fit(
+    points: Float[Array, "b g m s"],
+    grams: Float[Array, "b t m m"],
+    scales: Float[Array, "g s"],
+    outermost: Float[Array, "b m"],
+) -> Fit:
+    """The kernel of each design, pooled over its t thetas.
+
+    points: in g systems of coordinates, of which the best is chosen.
+    scales: the natural width of each coordinate.
+    outermost: weights of the points that stand for the unseen tails, summing to one or zero.
+    """
+
+    def one(design: tuple[Array, Array, Array]) -> Fit:
+        return _fit_one(*design, scales)
+
+    # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
+    at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
+    return jax.lax.map(one, (points, grams, outermost), batch_size=at_once)
+
+
+def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fit:
+    """The first family chooses the coordinates; the others start from where it ended."""
+    systems = [
+        _Criterion(u, width * u.shape[-1] ** 0.5) for u, width in zip(points, scales, strict=True)
+    ]
+
+    def fitted(family: int, criterion: _Criterion, start: Array) -> tuple[_Criterion, Array, Fit]:
+        def deviance(x: Array) -> Array:
+            return _likelihood(criterion.matrix(FAMILIES[family], x), grams)
+
+        x = minimise(deviance, start)
+        return criterion, x, _assess(family, criterion, x, grams, outermost)
+
+    found = [fitted(0, criterion, criterion.start()) for criterion in systems]
+    found = [(c, x, f._replace(coordinates=jnp.array(j))) for j, (c, x, f) in enumerate(found)]
+    criterion, x, best = _least(found)
+    coordinates, fits = best.coordinates, [best]
+    for family in range(1, len(FAMILIES)):
+        _, x, other = fitted(family, criterion, x)
+        fits.append(other._replace(coordinates=coordinates))
+    return _least([(None, None, f) for f in fits])[2]
+
+
+def _least(found: list[tuple[Any, Any, Fit]]) -> tuple[Any, Any, Fit]:
+    """The fit with the smallest leave-one-out error."""
+    errors = jnp.stack([f.unexplained for _, _, f in found])
+    best = jnp.argmin(jnp.where(jnp.isnan(errors), jnp.inf, errors))
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves)[best], *found)
+
+
+def _assess(family: int, criterion: _Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
+    nugget, constant, lengthscale = criterion.parameters(x)
+    m = len(criterion.points)
+    factor = jnp.linalg.cholesky(criterion.matrix(FAMILIES[family], x))
+    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+    # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
+    precision = jnp.diagonal(inverse)
+    left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
+    variance = jnp.einsum("ij,tij->t", inverse, grams) / m
+    standardised = left_out * precision / variance[:, None]
+    unexplained = left_out.mean(1) / jnp.maximum(constant_errors(grams), _TINY)
+    return Fit(
+        jnp.array(0),
+        jnp.array(family),
+        jnp.broadcast_to(lengthscale, criterion.scales.shape),
+        constant,
+        nugget,
+        variance.mean(),
+        unexplained.mean(),
+        (standardised @ outermost).mean(),
+    )
+
+
+def constant_errors(grams: Float[Array, "... m m"]) -> Float[Array, "..."]:
+    """The leave-one-out error of a constant alone: mean_i (H K H)_ii / (1 - 1/m)²."""
+    m = grams.shape[-1]
+    diagonal = jnp.diagonal(grams, axis1=-2, axis2=-1).mean(-1)
+    centred = diagonal - grams.mean((-2, -1))
+    return centred / (1 - 1 / m) ** 2
