@@ -9,6 +9,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from owlfi.embeddings import Embedding, embed  # noqa: E402
+from owlfi.inference import minimum_distance  # noqa: E402
 from owlfi.kernels import (  # noqa: E402
     Constant,
     FunctionKernel,
@@ -40,6 +41,7 @@ from owlfi.measures import (  # noqa: E402
 )
 from owlfi.median import median_heuristic  # noqa: E402
 from owlfi.mmd import data_term, squared_mmd  # noqa: E402
+from owlfi.observed import read_csv  # noqa: E402
 from owlfi.points import (  # noqa: E402
     halton,
     iid,
@@ -56,6 +58,7 @@ from owlfi.quadrature import (  # noqa: E402
     optimal_weights,
     squared_worst_case_error,
 )
+from owlfi.results import Estimate, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
@@ -67,6 +70,7 @@ __all__ = [
     "Constant",
     "Embedding",
     "Empirical",
+    "Estimate",
     "Exponential",
     "FunctionKernel",
     "Gamma",
@@ -82,6 +86,7 @@ __all__ = [
     "Normal",
     "OptimallyWeighted",
     "Poisson",
+    "Posterior",
     "Prior",
     "Problem",
     "Product",
@@ -105,9 +110,12 @@ __all__ = [
     "iid",
     "latin_hypercube",
     "lattice",
+    "load",
     "median_heuristic",
+    "minimum_distance",
     "models",
     "optimal_weights",
+    "read_csv",
     "simulate",
     "sobol",
     "squared_mmd",
