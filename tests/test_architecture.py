@@ -35,7 +35,7 @@ MATHEMATICS = [
     "sums",
 ]
 PROBLEM = ["observed", "optional", "prior", "problem", "rules", "simulator", "transforms"]
-METHODS = ["inference", "results"]
+METHODS = ["inference", "progress", "results"]
 LAYERS = [MATHEMATICS, PROBLEM, ["models"], METHODS, ["plots"], ["experiments"], ["cli"]]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 

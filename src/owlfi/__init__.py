@@ -9,7 +9,16 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from owlfi.embeddings import Embedding, embed  # noqa: E402
-from owlfi.inference import minimum_distance  # noqa: E402
+from owlfi.inference import (  # noqa: E402
+    accepted,
+    minimum_distance,
+    mmd_bayes,
+    posterior_bootstrap,
+    pseudo_marginal,
+    rejection_abc,
+    sequential_abc,
+    stored_simulations,
+)
 from owlfi.kernels import (  # noqa: E402
     Constant,
     FunctionKernel,
@@ -102,6 +111,7 @@ __all__ = [
     "Uniform",
     "VStatistic",
     "__version__",
+    "accepted",
     "as_measure",
     "data_term",
     "embed",
@@ -113,12 +123,18 @@ __all__ = [
     "load",
     "median_heuristic",
     "minimum_distance",
+    "mmd_bayes",
     "models",
     "optimal_weights",
+    "posterior_bootstrap",
+    "pseudo_marginal",
     "read_csv",
+    "rejection_abc",
+    "sequential_abc",
     "simulate",
     "sobol",
     "squared_mmd",
     "squared_worst_case_error",
+    "stored_simulations",
     "tensor_grid",
 ]

@@ -4,7 +4,7 @@ One fixed quadrature makes the squared MMD a deterministic, smooth function of t
 method minimises from the best of some starts.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -54,7 +54,43 @@ def minimum_distance(
     >>> owlfi.minimum_distance(jax.random.key(1), owlfi.Problem(model, x), rule).theta.round(1)
     Array([3., 1.], dtype=float64)
     """
-    problem.prior.check_continuous("minimum_distance")
+    fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps)
+    values, data_term = fit.minimum.values, fit.objective.data_term()
+    seen = np.isfinite(np.asarray(values))
+    return Estimate(
+        problem.prior.names,
+        fit.minimum.theta,
+        fit.sandwich.covariance,
+        fit.minimum.value + data_term,
+        fit.calls,
+        fit.gradient_calls,
+        bool(fit.minimum.converged),
+        fit.minimum.thetas[seen],
+        values[seen] + data_term,
+    )
+
+
+class Fit(NamedTuple):
+    """The minimum and what is known around it, where the other methods begin."""
+
+    objective: Objective
+    minimum: Minimum
+    sandwich: Sandwich
+    calls: int
+    gradient_calls: int
+
+
+def fitted(
+    method: str,
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    starts: int = 16,
+    refined: int = 2,
+    steps: int = STEPS,
+) -> Fit:
+    """The work of `minimum_distance`, with everything it finds on its way."""
+    problem.prior.check_continuous(method)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     quadrature_key, start_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(quadrature_key, problem)
@@ -62,21 +98,10 @@ def minimum_distance(
     tried, calls = candidates(start_key, problem, objective, quadrature, starts)
     minima = _searches(objective, tried[:refined], steps)
     best = min(minima, key=lambda minimum: float(minimum.value))
-    evaluated = sum(int(minimum.evaluations) for minimum in minima)
-    bread, more = _sandwich(objective, best.theta, points_are_independent(rule))
-    m, p = quadrature.m, len(problem.prior.names)
-    seen = np.isfinite(np.asarray(best.values))
-    return Estimate(
-        problem.prior.names,
-        best.theta,
-        bread.covariance,
-        best.value + objective.data_term(),
-        calls + m * (evaluated + more),
-        0 if problem.simulator.on_host else m * p * (evaluated + more),
-        bool(best.converged),
-        best.thetas[seen],
-        best.values[seen] + objective.data_term(),
-    )
+    spread, more = _sandwich(objective, best.theta, points_are_independent(rule))
+    evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
+    derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
+    return Fit(objective, best, spread, calls + evaluated, derivatives)
 
 
 def candidates(

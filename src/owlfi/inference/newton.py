@@ -75,43 +75,26 @@ def minimise(
     return ended(last, objective, tolerance)
 
 
+@eqx.filter_jit
 def minimise_each(
     objective: Objective,
-    observed: Float[Array, "b n d"],
+    observed: Float[Array, "b n d"] | None,
     starts: Float[Array, "b p"],
     *,
+    shares: Float[Array, "b n"] | None = None,
     model: Model = newton_model,
     steps: int = STEPS,
 ) -> Minimum:
-    """One fit for each data set from a start of its own, all on the objective's quadrature."""
-    return _minimise_each(objective, observed, None, starts, model, steps)
+    """One fit for each data set, or each set of weights of the observations, or both.
 
+    observed: those of the objective where None.
+    shares: the weights of the observations, equal where left out.
+    starts: one for each fit; all are on the quadrature of the objective.
+    """
 
-def minimise_shares(
-    objective: Objective,
-    shares: Float[Array, "b n"],
-    starts: Float[Array, "b p"],
-    *,
-    model: Model = newton_model,
-    steps: int = STEPS,
-) -> Minimum:
-    """One fit for each set of weights of the observations."""
-    return _minimise_each(objective, None, shares, starts, model, steps)
-
-
-@eqx.filter_jit
-def _minimise_each(
-    objective: Objective,
-    observed: Array | None,
-    shares: Array | None,
-    starts: Array,
-    model: Model,
-    steps: int,
-) -> Minimum:
     def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
-        x = objective.observed if case[0] is None else case[0]
-        changed = objective.with_data(x, case[1])
-        return minimise(changed, case[2], model=model, steps=steps)
+        rows = objective.observed if case[0] is None else case[0]
+        return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
 
     return jax.lax.map(fit, (observed, shares, starts))
 
