@@ -34,8 +34,9 @@ MATHEMATICS = [
     "structure",
     "sums",
 ]
-PROBLEM = ["prior", "problem", "rules", "simulator"]
-LAYERS = [MATHEMATICS, PROBLEM, ["models"], ["experiments"], ["cli"]]
+PROBLEM = ["observed", "optional", "prior", "problem", "rules", "simulator", "transforms"]
+METHODS = ["inference", "progress", "results"]
+LAYERS = [MATHEMATICS, PROBLEM, ["models"], METHODS, ["plots"], ["experiments"], ["cli"]]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 

@@ -9,6 +9,16 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from owlfi.embeddings import Embedding, embed  # noqa: E402
+from owlfi.inference import (  # noqa: E402
+    accepted,
+    minimum_distance,
+    mmd_bayes,
+    posterior_bootstrap,
+    pseudo_marginal,
+    rejection_abc,
+    sequential_abc,
+    stored_simulations,
+)
 from owlfi.kernels import (  # noqa: E402
     Constant,
     FunctionKernel,
@@ -40,6 +50,7 @@ from owlfi.measures import (  # noqa: E402
 )
 from owlfi.median import median_heuristic  # noqa: E402
 from owlfi.mmd import data_term, squared_mmd  # noqa: E402
+from owlfi.observed import read_csv  # noqa: E402
 from owlfi.points import (  # noqa: E402
     halton,
     iid,
@@ -56,6 +67,7 @@ from owlfi.quadrature import (  # noqa: E402
     optimal_weights,
     squared_worst_case_error,
 )
+from owlfi.results import Estimate, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
@@ -67,6 +79,7 @@ __all__ = [
     "Constant",
     "Embedding",
     "Empirical",
+    "Estimate",
     "Exponential",
     "FunctionKernel",
     "Gamma",
@@ -82,6 +95,7 @@ __all__ = [
     "Normal",
     "OptimallyWeighted",
     "Poisson",
+    "Posterior",
     "Prior",
     "Problem",
     "Product",
@@ -97,6 +111,7 @@ __all__ = [
     "Uniform",
     "VStatistic",
     "__version__",
+    "accepted",
     "as_measure",
     "data_term",
     "embed",
@@ -105,12 +120,21 @@ __all__ = [
     "iid",
     "latin_hypercube",
     "lattice",
+    "load",
     "median_heuristic",
+    "minimum_distance",
+    "mmd_bayes",
     "models",
     "optimal_weights",
+    "posterior_bootstrap",
+    "pseudo_marginal",
+    "read_csv",
+    "rejection_abc",
+    "sequential_abc",
     "simulate",
     "sobol",
     "squared_mmd",
     "squared_worst_case_error",
+    "stored_simulations",
     "tensor_grid",
 ]

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array
-from owlfi.measures import Measure, Product, as_measure
+from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
+from owlfi.points import sobol
+from owlfi.transforms import Ends, from_real, log_slope, to_real
 
 
 class Prior(eqx.Module):
@@ -50,7 +52,43 @@ class Prior(eqx.Module):
         parts = [m.log_density(theta[..., j : j + 1]) for j, m in enumerate(self.marginals)]
         return jnp.stack(parts).sum(0)
 
+    @property
+    def bounds(self) -> Ends:
+        """The lower and the upper end of each parameter, (p,) each, perhaps infinite."""
+        lows, highs = zip(*(marginal.support for marginal in self.marginals), strict=True)
+        return jnp.concatenate(lows), jnp.concatenate(highs)
+
+    def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
+        """n points spread evenly over the prior, where searches may begin."""
+        return sobol(key, n, Product(*self.marginals))
+
+    def real_widths(self) -> Float[Array, " p"]:
+        """How wide each parameter is on the real line: its interquartile range."""
+        levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
+        low, high = to_real(Product(*self.marginals).from_uniform(levels), self.bounds)
+        return high - low
+
+    def real_log_density(self, v: Float[Array, " p"]) -> Float[Array, ""]:
+        """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
+        ends = self.bounds
+        return self.log_density(from_real(v, ends)) + log_slope(v, ends).sum(-1)
+
+    def check_continuous(self, method: str) -> None:
+        """Raises ValueError where a parameter takes separate values, which have no gradient."""
+        pairs = zip(self.names, self.marginals, strict=True)
+        discrete = [name for name, marginal in pairs if _is_discrete(marginal)]
+        if discrete:
+            raise ValueError(
+                f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "
+                "discrete; hold it with simulator.fix(...), once for each value, or use abc"
+            )
+
     def of(self, names: tuple[str, ...]) -> "Prior":
         """The prior of some of the parameters, in the order given."""
         known = dict(zip(self.names, self.marginals, strict=True))
         return Prior(**{name: known[name] for name in names})
+
+
+def _is_discrete(measure: Measure) -> bool:
+    parts = measure.components if isinstance(measure, Mixture) else (measure,)
+    return any(isinstance(part, DiscreteFamily | Empirical) for part in parts)

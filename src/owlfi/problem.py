@@ -6,10 +6,11 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_rows, is_traced
+from owlfi.checks import is_traced
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
 from owlfi.median import median_heuristic
 from owlfi.mmd import data_term, squared_mmd
+from owlfi.observed import as_observed
 from owlfi.prior import Prior
 from owlfi.quadrature import Quadrature
 from owlfi.simulator import Simulator
@@ -19,7 +20,8 @@ class Problem(eqx.Module):
     """Which parameters of the simulator fit the observations?
 
     simulator: the model y = G(theta, u).
-    observed: x, (n, d), or (n,) where d = 1; any n.
+    observed: x, (n, d), or (n,) where d = 1; any n; an array, a data frame, or the path of a CSV
+        file (`read_csv` to choose its columns).
     prior: of the simulator's parameters, by their names; the simulator's own where left out.
     kernel: the data kernel k; a squared exponential at the median lengthscale of the observations
         where left out. It stays fixed, and so does the data term Σ k(x, x') / n².
@@ -45,7 +47,7 @@ class Problem(eqx.Module):
         self, simulator: Simulator, observed: Any, prior: Prior | None = None, kernel: Any = None
     ):
         self.simulator = simulator
-        self.observed = as_rows("observed", observed)
+        self.observed = as_observed(observed)
         self.prior = _prior_of(simulator, prior)
         _check_dimension(simulator, self.observed)
         if kernel is None:

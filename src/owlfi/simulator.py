@@ -154,7 +154,12 @@ class Simulations(eqx.Module):
 
 
 def simulate(
-    simulator: Simulator, thetas: Any, quadrature: Quadrature, *, check: bool = True
+    simulator: Simulator,
+    thetas: Any,
+    quadrature: Quadrature,
+    *,
+    check: bool = True,
+    keep_failed: bool = False,
 ) -> Simulations:
     """Run the simulator at each theta on all points of the quadrature.
 
@@ -162,6 +167,7 @@ def simulate(
     quadrature: one design (m, s) for all thetas, or one for each, (t, m, s).
     check: see first that y is determined by theta and u: two rows, and one of them again on its
         own, at three more calls.
+    keep_failed: leave values of y that are not finite to be looked at later, by ABC for example.
 
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
     of y that are not finite, a dimension of y that changes, and rows that come out differently
@@ -189,7 +195,8 @@ def simulate(
         )
     checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0]) if check else 0
     y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
-    _check_finite(thetas, u, y)
+    if not keep_failed:
+        _check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
 
 

@@ -1,0 +1,19 @@
+"""Inference: one file for each method, each a function of a key, a problem and a rule."""
+
+from owlfi.inference.abc import accepted, rejection_abc, stored_simulations
+from owlfi.inference.minimum_distance import minimum_distance
+from owlfi.inference.mmd_bayes import mmd_bayes
+from owlfi.inference.posterior_bootstrap import posterior_bootstrap
+from owlfi.inference.pseudo_marginal import pseudo_marginal
+from owlfi.inference.sequential_abc import sequential_abc
+
+__all__ = [
+    "accepted",
+    "minimum_distance",
+    "mmd_bayes",
+    "posterior_bootstrap",
+    "pseudo_marginal",
+    "rejection_abc",
+    "sequential_abc",
+    "stored_simulations",
+]

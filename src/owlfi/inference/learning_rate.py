@@ -1,0 +1,41 @@
+"""How strongly the squared MMD speaks in a generalised posterior exp(-beta·MMD²)·prior.
+
+Since MMD² is at most 2 for kernels up to 1, beta = 1 barely moves the prior, whatever the data.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi.checks import positive
+from owlfi.inference.minimum_distance import Fit
+from owlfi.inference.sandwich import Sandwich
+from owlfi.transforms import log_slope, to_real
+
+
+def calibrated_beta(sandwich: Sandwich) -> float:
+    """The beta at which the posterior is as wide as the estimate is uncertain; it grows with n.
+
+    Near the estimate the posterior has precision beta·H, which should be Σ⁻¹ for the sandwich
+    covariance Σ: tr(beta·H Σ) = p.
+
+    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2))))
+    25.0
+    """
+    return float(sandwich.hessian.shape[0] / jnp.trace(sandwich.hessian @ sandwich.covariance))
+
+
+def beta_of(fit: Fit, beta: float | None) -> float:
+    """The given beta, or the calibrated one."""
+    if beta is None:
+        return calibrated_beta(fit.sandwich)
+    return float(positive("beta", beta, number=True))
+
+
+def real_covariance(fit: Fit) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
+    """The estimate and its covariance on the real line, at most as wide as the prior."""
+    ends = fit.objective.ends
+    v = to_real(fit.minimum.theta, ends)
+    slope = jnp.exp(log_slope(v, ends))
+    sd = jnp.sqrt(jnp.diag(fit.sandwich.covariance)) / slope
+    shrink = jnp.minimum(1.0, fit.objective.widths / sd) / slope
+    return v, fit.sandwich.covariance * jnp.outer(shrink, shrink)

@@ -1,0 +1,177 @@
+"""Minimum-distance estimation, eq. (3): the parameters whose simulations are nearest to the data.
+
+One fixed quadrature makes the squared MMD a deterministic, smooth function of theta, which Newton's
+method minimises from the best of some starts.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_count
+from owlfi.inference.finite_differences import minimise_on_host, slopes_on_host
+from owlfi.inference.newton import STEPS, Minimum, minimise
+from owlfi.inference.objective import Objective, objective_of
+from owlfi.inference.sandwich import Sandwich, sandwich, sandwich_of_rows
+from owlfi.keys import as_key
+from owlfi.points import iid
+from owlfi.problem import Problem
+from owlfi.quadrature import Quadrature
+from owlfi.results import Estimate
+from owlfi.rules import Rule, UStatistic, VStatistic
+from owlfi.transforms import to_real
+
+
+def minimum_distance(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    starts: int = 16,
+    refined: int = 2,
+    steps: int = STEPS,
+) -> Estimate:
+    """The parameters with the smallest squared MMD, with standard errors.
+
+    starts: how many points of the prior are simulated, besides those that the rule has simulated.
+    refined: from how many of the best a search begins.
+    steps: the most that a search may take.
+
+    Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
+    with bounds are transformed to the real line. Ctrl-C returns the best of the searches that
+    are finished.
+
+    Raises ValueError for discrete parameters, and where the simulations fail at every start.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=64, kernel=owlfi.Matern(2.5))
+    >>> owlfi.minimum_distance(jax.random.key(1), owlfi.Problem(model, x), rule).theta.round(1)
+    Array([3., 1.], dtype=float64)
+    """
+    fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps)
+    values, data_term = fit.minimum.values, fit.objective.data_term()
+    seen = np.isfinite(np.asarray(values))
+    return Estimate(
+        problem.prior.names,
+        fit.minimum.theta,
+        fit.sandwich.covariance,
+        fit.minimum.value + data_term,
+        fit.calls,
+        fit.gradient_calls,
+        bool(fit.minimum.converged),
+        fit.minimum.thetas[seen],
+        values[seen] + data_term,
+    )
+
+
+class Fit(NamedTuple):
+    """The minimum and what is known around it, where the other methods begin."""
+
+    objective: Objective
+    minimum: Minimum
+    sandwich: Sandwich
+    calls: int
+    gradient_calls: int
+
+
+def fitted(
+    method: str,
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    starts: int = 16,
+    refined: int = 2,
+    steps: int = STEPS,
+) -> Fit:
+    """The work of `minimum_distance`, with everything it finds on its way."""
+    problem.prior.check_continuous(method)
+    as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    quadrature_key, start_key = jax.random.split(as_key(key))
+    quadrature = rule.quadrature(quadrature_key, problem)
+    objective = objective_of(problem, quadrature)
+    tried, calls = candidates(start_key, problem, objective, quadrature, starts)
+    minima = _searches(objective, tried[:refined], steps)
+    best = min(minima, key=lambda minimum: float(minimum.value))
+    spread, more = _sandwich(objective, best.theta, points_are_independent(rule))
+    evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
+    derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
+    return Fit(objective, best, spread, calls + evaluated, derivatives)
+
+
+def candidates(
+    key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature, count: int
+) -> tuple[Float[Array, "t p"], int]:
+    """Starts with the best first, and the simulator calls that their comparison took.
+
+    Runs that the rule has made while it was tuned, on the same points, cost nothing again.
+
+    Raises ValueError where the simulations fail at every start.
+    """
+    thetas = problem.prior.starts(key, count)
+    values = _values(objective, thetas)
+    calls = count * quadrature.m
+    pilot: Any = getattr(quadrature, "pilot", None)
+    if pilot is not None:
+        calls += pilot.calls
+        thetas = jnp.concatenate([thetas, pilot.thetas])
+        values = jnp.concatenate([values, _values_of_rows(objective, pilot.y)])
+    known = np.asarray(jnp.isfinite(values))
+    if not known.any():
+        raise ValueError(
+            f"y is NaN or infinite at all {len(thetas)} starts, such as theta = "
+            f"{np.asarray(thetas[0])}; mend the generator or narrow the prior"
+        )
+    order = np.argsort(np.where(known, values, np.inf))[: known.sum()]
+    return thetas[order], calls
+
+
+def points_are_independent(rule: Rule) -> bool:
+    """Whether the points of a rule are random, so that they add to the spread of an estimate."""
+    return isinstance(rule, UStatistic) or (isinstance(rule, VStatistic) and rule.points is iid)
+
+
+def _searches(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
+    """One search from each start; those finished when interrupted."""
+    search = minimise_on_host if objective.simulator.on_host else minimise
+    minima: list[Minimum] = []
+    try:
+        for start in starts:
+            minima.append(jax.block_until_ready(search(objective, start, steps=steps)))
+    except KeyboardInterrupt:
+        if not minima:
+            raise
+    return minima
+
+
+def _sandwich(objective: Objective, theta: Array, independent: bool) -> tuple[Sandwich, int]:
+    """With how often all points were simulated for it."""
+    if not objective.simulator.on_host:
+        return sandwich(objective, theta, independent=independent), 1
+    v = to_real(theta, objective.ends)
+    y = objective.rows(v)
+    slopes = slopes_on_host(objective, v)
+    result = sandwich_of_rows(objective, theta, y, slopes, independent=independent)
+    return result, 1 + 2 * len(theta)
+
+
+def _values(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:
+    if not objective.simulator.on_host:
+        return _values_in_jax(objective, thetas)
+    y = [objective.simulator.rows(theta, objective.points) for theta in thetas]
+    return _values_of_rows(objective, jnp.stack(y))
+
+
+@eqx.filter_jit
+def _values_in_jax(objective: Objective, thetas: Array) -> Array:
+    return jax.lax.map(lambda theta: objective.at(to_real(theta, objective.ends)), thetas)
+
+
+@eqx.filter_jit
+def _values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Array:
+    return jax.lax.map(objective.of_rows, y)

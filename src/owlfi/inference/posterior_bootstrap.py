@@ -1,0 +1,118 @@
+"""The posterior bootstrap: nonparametric learning (Lyddon et al. 2018, Dellaporta et al. 2022).
+
+Uncertainty is about the distribution of the data: Dirichlet weights on the observations, and the
+minimum-distance estimate of each weighting. It needs no likelihood and no learning rate.
+"""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_array, as_count
+from owlfi.inference.finite_differences import minimise_on_host
+from owlfi.inference.minimum_distance import fitted
+from owlfi.inference.newton import Minimum, minimise_each
+from owlfi.inference.objective import Objective, gauss_newton_model
+from owlfi.keys import as_key
+from owlfi.problem import Problem
+from owlfi.progress import collected
+from owlfi.results import Posterior
+from owlfi.rules import Rule
+
+_CHUNK = 50  # fits between two moves of the progress bar
+
+
+def posterior_bootstrap(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    draws: int = 500,
+    prior_strength: float = 0.0,
+    pseudo_samples: int = 100,
+    progress: bool = False,
+) -> Posterior:
+    """Draws of the parameters, each the minimum-distance estimate of randomly weighted data.
+
+    draws: how many; each is one search from the estimate, on the same quadrature.
+    prior_strength: how many observations the prior is worth. Each draw then has data from the
+        prior predictive beside the observations.
+    pseudo_samples: how many rows stand for it, at one simulator call each.
+    progress: show a bar; Ctrl-C returns the draws that are finished.
+
+    Draws whose search failed are left out, and counted in `about`.
+
+    Raises ValueError for discrete parameters and a negative prior_strength.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> problem = owlfi.Problem(model, x)
+    >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=20).draws.shape
+    (20, 2)
+    """
+    as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
+    if not float(as_array("prior_strength", prior_strength)) >= 0:
+        raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
+    fit_key, key = jax.random.split(as_key(key))
+    fit = fitted("posterior_bootstrap", fit_key, problem, rule)
+    parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
+    extra = pseudo_samples if prior_strength > 0 else 0
+
+    def steps() -> Iterator[Minimum]:
+        for number, part in enumerate(parts):
+            x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
+            x = _with_pseudo_samples(x_key, problem, len(part), extra)
+            shares = _shares(share_key, problem, len(part), prior_strength, extra)
+            starts = jnp.broadcast_to(fit.minimum.theta, (len(part), len(problem.prior.names)))
+            yield jax.block_until_ready(_fits(fit.objective, x, shares, starts))
+
+    minima = collected(steps(), len(parts), "Posterior bootstrap", show=progress)
+    theta = jnp.concatenate([minimum.theta for minimum in minima])
+    good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
+    evaluations = sum(int(minimum.evaluations.sum()) for minimum in minima)
+    about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
+    about |= {"prior_strength": float(prior_strength)}
+    calls = fit.calls + evaluations * len(fit.objective.points) + len(theta) * extra
+    count = int(good.sum())
+    return Posterior(problem.prior.names, theta[good], jnp.full(count, 1 / count), calls, 1, about)
+
+
+def _shares(
+    key: Key[Array, ""], problem: Problem, count: int, strength: float, extra: int
+) -> Float[Array, "b n"]:
+    """Dirichlet weights, a unit for each observation and the prior's strength for the rest."""
+    n = problem.observed.shape[0]
+    units = jnp.concatenate([jnp.ones(n), jnp.full(extra, strength / max(extra, 1))])
+    return jax.random.dirichlet(key, units, (count,))
+
+
+def _with_pseudo_samples(
+    key: Key[Array, ""], problem: Problem, count: int, extra: int
+) -> Float[Array, "b n d"] | None:
+    """The observations with rows of the prior predictive below them."""
+    if not extra:
+        return None
+    simulator = problem.simulator
+    theta_key, noise_key = jax.random.split(key)
+    thetas = problem.prior.sample(theta_key, count * extra)
+    u = simulator.measure.sample(noise_key, count * extra)
+    rows = [simulator.rows(theta, noise[None]) for theta, noise in zip(thetas, u, strict=True)]
+    drawn = jnp.concatenate(rows).reshape(count, extra, -1)
+    repeated = jnp.broadcast_to(problem.observed, (count, *problem.observed.shape))
+    return jnp.concatenate([repeated, drawn], 1)
+
+
+def _fits(objective: Objective, x: Array | None, shares: Array, starts: Array) -> Minimum:
+    if not objective.simulator.on_host:
+        return minimise_each(objective, x, starts, shares=shares, model=gauss_newton_model)
+    samples = [objective.observed] * len(shares) if x is None else x
+    minima = [
+        minimise_on_host(objective.with_data(rows, share), start)
+        for rows, share, start in zip(samples, shares, starts, strict=True)
+    ]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *minima)

@@ -1,0 +1,176 @@
+"""MMD-Bayes for any simulator: Metropolis steps on theta and on the points u together.
+
+The points are part of the state, so the target is prior(theta) · E_u exp(-beta·MMD²_u(theta)): the
+mean over designs of the exponential, not the exponential of the mean. The better the quadrature,
+the less they differ.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from scipy.stats import norm
+
+from owlfi.checks import as_count
+from owlfi.inference.learning_rate import beta_of, real_covariance
+from owlfi.inference.minimum_distance import fitted, points_are_independent
+from owlfi.inference.mmd_bayes import diagnostics
+from owlfi.inference.objective import Objective
+from owlfi.keys import as_key, numpy_generator
+from owlfi.measures import FrozenContinuous
+from owlfi.prior import Prior
+from owlfi.problem import Problem
+from owlfi.progress import collected
+from owlfi.results import Posterior
+from owlfi.rules import Rule
+from owlfi.transforms import from_real
+
+_CORRELATION = 0.95  # of the noise from step to step (Deligiannidis, Doucet and Pitt 2018)
+_SAME_DESIGN = 0.8  # the probability to stay with a design of the bank
+_STEP = 2.38  # over the root of p: best for normal targets
+
+Design = Any
+"""The number of a design in the bank, or normal scores of the points."""
+
+
+class Noise(NamedTuple):
+    """How points are first drawn, how they move, and the objective on them."""
+
+    first: Callable[[np.random.Generator], Design]
+    moved: Callable[[np.random.Generator, Design], Design]
+    objective: Callable[[Design], Objective]
+
+
+class State(NamedTuple):
+    """One chain."""
+
+    v: Float[np.ndarray, " p"]
+    design: Design
+    log_density: float
+
+
+def pseudo_marginal(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    beta: float | None = None,
+    draws: int = 1000,
+    chains: int = 4,
+    designs: int = 16,
+    progress: bool = False,
+) -> Posterior:
+    """Draws of prior(theta) · E_u exp(-beta·MMD²_u(theta)) by Metropolis steps.
+
+    beta: as in `mmd_bayes`.
+    draws: of each chain; the first fifth of it is run before and thrown away.
+    designs: of the bank that the rule draws beforehand; the mean over u is over these. Rules with
+        independent points and equal weights have no bank: their points move a little in each step.
+    progress: show a bar; Ctrl-C returns the draws that are finished.
+
+    Raises ValueError for discrete parameters.
+    """
+    as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
+    fit_key, bank_key, key = jax.random.split(as_key(key), 3)
+    fit = fitted("pseudo_marginal", fit_key, problem, rule)
+    rate, random = beta_of(fit, beta), numpy_generator(key)
+    noise = _noise(bank_key, problem, rule, fit.objective, designs)
+    centre, covariance = (np.asarray(array) for array in real_covariance(fit))
+    jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
+    log_density = _log_density(problem, rate, noise)
+
+    def stepped(state: State) -> State:
+        v = state.v + jumps @ random.standard_normal(len(centre))
+        design = noise.moved(random, state.design)
+        proposed = State(v, design, log_density(v, design))
+        better = proposed.log_density - state.log_density > np.log(random.uniform())
+        return proposed if better else state
+
+    def steps() -> Iterator[list[State]]:
+        firsts = [noise.first(random) for _ in range(chains)]
+        states = [State(centre, design, log_density(centre, design)) for design in firsts]
+        for _ in range(warmup + draws):
+            states = [stepped(state) for state in states]
+            yield states
+
+    warmup = draws // 5
+    history = collected(steps(), warmup + draws, "Pseudo-marginal", show=progress)
+    v = np.stack([[state.v for state in states] for states in history], 1)
+    moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
+    v = v[:, min(warmup, v.shape[1] // 5) :]
+    theta = from_real(jnp.asarray(v), fit.objective.ends).reshape(-1, len(centre))
+    about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
+    about |= diagnostics(jnp.asarray(v))
+    calls = fit.calls + chains * (len(history) + 1) * len(fit.objective.points)
+    weights = jnp.full(len(theta), 1 / len(theta))
+    return Posterior(problem.prior.names, theta, weights, calls, chains, about)
+
+
+def _log_density(
+    problem: Problem, beta: float, noise: Noise
+) -> Callable[[np.ndarray, Design], float]:
+    """Of the state; -∞ where the simulation fails, which is then never accepted."""
+    prior, on_host = problem.prior, problem.simulator.on_host
+    scipy_prior = any(isinstance(marginal, FrozenContinuous) for marginal in prior.marginals)
+    log_prior = Prior.real_log_density if scipy_prior else _log_prior
+
+    def log_density(place: np.ndarray, design: Design) -> float:
+        v, objective = jnp.asarray(place), noise.objective(design)
+        value = _value(objective, objective.rows(v)) if on_host else _at(objective, v)
+        total = float(log_prior(prior, v)) - beta * float(value)
+        return total if np.isfinite(total) else -np.inf
+
+    return log_density
+
+
+def _noise(
+    key: Key[Array, ""], problem: Problem, rule: Rule, objective: Objective, designs: int
+) -> Noise:
+    if points_are_independent(rule):
+        return _correlated(problem, objective)
+    bank = [rule.quadrature(k, problem) for k in jax.random.split(key, designs)]
+    objectives = [_on(objective, design.points, design.weights) for design in bank]
+
+    def moved(random: np.random.Generator, design: Design) -> Design:
+        return design if random.uniform() < _SAME_DESIGN else random.integers(designs)
+
+    return Noise(
+        lambda random: random.integers(designs), moved, lambda design: objectives[int(design)]
+    )
+
+
+def _correlated(problem: Problem, objective: Objective) -> Noise:
+    """Independent points whose normal scores move by a short autoregressive step."""
+    shape = objective.points.shape
+    rest = (1 - _CORRELATION**2) ** 0.5
+
+    def on(scores: Design) -> Objective:
+        u = problem.simulator.measure.from_uniform(jnp.asarray(norm.cdf(scores)))
+        return _on(objective, u, objective.weights)
+
+    return Noise(
+        lambda random: random.standard_normal(shape),
+        lambda random, scores: _CORRELATION * scores + rest * random.standard_normal(shape),
+        on,
+    )
+
+
+def _on(objective: Objective, points: Array, weights: Array) -> Objective:
+    return eqx.tree_at(lambda o: (o.points, o.weights), objective, (points, weights))
+
+
+@eqx.filter_jit
+def _at(objective: Objective, v: Array) -> Array:
+    return objective.at(v)
+
+
+@eqx.filter_jit
+def _value(objective: Objective, y: Array) -> Array:
+    return objective.of_rows(y)
+
+
+_log_prior = eqx.filter_jit(Prior.real_log_density)

@@ -1,0 +1,99 @@
+"""How far a minimum-distance estimate may be off: the sandwich covariance H⁻¹ S H⁻¹.
+
+S is the covariance of the gradient of MMD² over samples of observations, H its Hessian.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi.inference.objective import Objective, model_of_rows, witness
+from owlfi.transforms import log_slope, to_real
+
+
+class Sandwich(NamedTuple):
+    """The covariance of an estimate, and the Hessian of MMD² there."""
+
+    covariance: Float[Array, "p p"]
+    hessian: Float[Array, "p p"]
+
+
+@eqx.filter_jit
+def sandwich(
+    objective: Objective, theta: Float[Array, " p"], *, independent: bool = False
+) -> Sandwich:
+    """Of an estimate theta by a differentiable simulator, with the exact Hessian.
+
+    independent: whether the points are independent draws with equal weights, whose own randomness
+        adds a term of order 1/m.
+    """
+
+    def rows(at: Array) -> Array:
+        return objective.simulator.rows(at, objective.points)
+
+    y, tangent = jax.linearize(rows, theta)
+    slopes = jax.vmap(tangent)(jnp.eye(theta.shape[0]))
+    hessian = jax.hessian(lambda at: objective.of_rows(rows(at)))(theta)
+    return _between(objective, y, slopes, hessian, independent)
+
+
+@eqx.filter_jit
+def sandwich_of_rows(
+    objective: Objective,
+    theta: Float[Array, " p"],
+    y: Float[Array, "m d"],
+    slopes: Float[Array, "p m d"],
+    *,
+    independent: bool = False,
+) -> Sandwich:
+    """From simulations at theta and their derivatives on the real line, however found.
+
+    The Hessian leaves out the second derivatives of the simulator: right where the model is.
+    """
+    steepness = jnp.exp(log_slope(to_real(theta, objective.ends), objective.ends))
+    slopes = slopes / steepness[:, None, None]
+    hessian = model_of_rows(objective, y, slopes).hessian
+    return _between(objective, y, slopes, hessian, independent)
+
+
+def _between(
+    objective: Objective, y: Array, slopes: Array, hessian: Array, independent: bool
+) -> Sandwich:
+    k, w, x, shares = objective.kernel, objective.weights, objective.observed, objective.shares
+    data = _derivatives(lambda rows: witness(k, x, rows, w), y, slopes)
+    spread = 4 * _covariance(data, shares) * jnp.sum(shares**2)
+    if independent:
+        own = _derivatives(
+            lambda rows: witness(k, rows, rows, w) - witness(k, rows, x, shares), y, slopes
+        )
+        spread = spread + 4 * _covariance(own, w) * jnp.sum(w**2)
+    definite = jnp.linalg.eigvalsh(hessian)[0] > 0
+    curved = jnp.where(definite, hessian, 2 * _gauss_newton(objective, y, slopes))
+    half = jnp.linalg.solve(curved, spread)
+    return Sandwich(jnp.linalg.solve(curved, half.T), curved)
+
+
+def _derivatives(
+    function: Callable[[Array], Array], y: Array, slopes: Array
+) -> Float[Array, "p n"]:
+    return jax.lax.map(jax.linearize(function, y)[1], slopes)
+
+
+def _covariance(values: Float[Array, "p n"], shares: Array) -> Float[Array, "p p"]:
+    centred = values - (values @ shares)[:, None]
+    return (centred * shares) @ centred.T
+
+
+def _gauss_newton(objective: Objective, y: Array, slopes: Array) -> Float[Array, "p p"]:
+    """Σ w_i w_j ∂_a y_i · ∂₁∂₂k(y_i, y_j) · ∂_b y_j, semi-definite for any weights."""
+    w, k = objective.weights, objective.kernel
+
+    def slope(other: Array) -> Array:
+        return jax.grad(lambda rows: w @ witness(k, rows, other, w))(y)
+
+    changes = jax.lax.map(jax.linearize(slope, y)[1], slopes)
+    return jnp.tensordot(slopes, changes, [[1, 2], [1, 2]])

@@ -1,0 +1,146 @@
+"""Sequential ABC: each round simulates near the best parameters so far, and every run counts.
+
+The threshold falls by itself: it is always the distance of the last of a fixed number of best runs
+of all rounds. Those are weighted by the prior over the mixture of all rounds' proposals (adaptive
+multiple importance sampling, Cornuet et al. 2012), so that no run is thrown away.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_count
+from owlfi.inference.abc import distances, simulated_in_chunks
+from owlfi.keys import as_key
+from owlfi.problem import Problem
+from owlfi.progress import collected
+from owlfi.results import Posterior
+from owlfi.rules import Rule
+from owlfi.transforms import from_real, to_real
+
+_WIDER = 2.0  # than the accepted draws is the proposal (Beaumont et al. 2009)
+
+
+class Proposal(NamedTuple):
+    """Normals of one covariance around weighted centres, on the real line."""
+
+    centres: Float[Array, "n p"]
+    weights: Float[Array, " n"]
+    root: Float[Array, "p p"]
+
+
+class Runs(NamedTuple):
+    """All runs so far: places on the real line, squared MMD, the proposals that chose them."""
+
+    v: Float[Array, "t p"]
+    distances: Float[np.ndarray, " t"]
+    proposals: tuple[Proposal, ...]
+    calls: int
+
+
+def sequential_abc(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    draws: int = 500,
+    rounds: int = 6,
+    keep: int = 200,
+    progress: bool = False,
+) -> Posterior:
+    """ABC with a threshold that falls from round to round.
+
+    draws: how many parameters are simulated in each round; the first round draws from the prior.
+    keep: of all runs, how many with the smallest squared MMD make up the posterior.
+    progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
+
+    Raises ValueError for discrete parameters, and where fewer than `keep` runs succeed.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> posterior = owlfi.sequential_abc(jax.random.key(1), owlfi.Problem(model, x), rule, rounds=3)
+    >>> thresholds = posterior.about["thresholds"]
+    >>> posterior.draws.shape, thresholds[0] > thresholds[1] > thresholds[2]
+    ((200, 2), True)
+    """
+    problem.prior.check_continuous("sequential_abc")
+    as_count("rounds", rounds)
+    if not 2 <= as_count("keep", keep) <= as_count("draws", draws):
+        raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
+    rule_key, key = jax.random.split(as_key(key))
+    quadrature = rule.quadrature(rule_key, problem)
+    ends = problem.prior.bounds
+
+    def steps() -> Iterator[Runs]:
+        runs = Runs(jnp.zeros((0, len(problem.prior.names))), np.zeros(0), (), 0)
+        for number in range(rounds):
+            round_key = jax.random.fold_in(key, number)
+            if number == 0:
+                thetas, proposals = problem.prior.sample(round_key, draws), runs.proposals
+            else:
+                proposal = _proposal(problem, runs, keep)
+                thetas = from_real(_drawn(round_key, proposal, draws), ends)
+                proposals = (*runs.proposals, proposal)
+            made = simulated_in_chunks(problem, thetas, quadrature)
+            v = jnp.concatenate([runs.v, to_real(thetas[: len(made.thetas)], ends)])
+            found = np.concatenate([runs.distances, distances(problem, made)])
+            runs = Runs(v, found, proposals, runs.calls + made.calls)
+            yield runs
+
+    history = collected(steps(), rounds, "Sequential ABC", show=progress)
+    best, weights = _best(problem, history[-1], keep)
+    about = {
+        "method": "sequential ABC",
+        "thresholds": [float(np.sort(runs.distances)[keep - 1]) for runs in history],
+        "simulated": len(history[-1].distances),
+        "failed": int(np.isinf(history[-1].distances).sum()),
+        "effective_draws": float(1 / np.sum(np.asarray(weights) ** 2)),
+    }
+    thetas = from_real(history[-1].v[best], ends)
+    return Posterior(problem.prior.names, thetas, weights, history[-1].calls, 1, about)
+
+
+def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Array, " keep"]]:
+    """The nearest runs and their weights, prior over mixture of proposals."""
+    if np.isfinite(runs.distances).sum() < keep:
+        raise ValueError(
+            f"keep is {keep}, but only {np.isfinite(runs.distances).sum()} of "
+            f"{len(runs.distances)} runs gave finite numbers; mend the generator or narrow the prior"
+        )
+    best = np.argsort(runs.distances, kind="stable")[:keep]
+    v = runs.v[best]
+    prior = problem.prior.real_log_density(v)
+    mixture = [prior, *(_log_density(proposal, v) for proposal in runs.proposals)]
+    logs = prior - logsumexp(jnp.stack(mixture), axis=0)
+    return best, jax.nn.softmax(logs)
+
+
+def _proposal(problem: Problem, runs: Runs, keep: int) -> Proposal:
+    best, weights = _best(problem, runs, keep)
+    v = runs.v[best]
+    centred = v - weights @ v
+    covariance = _WIDER * (centred * weights[:, None]).T @ centred
+    tiny = 1e-12 * jnp.trace(covariance) * jnp.eye(v.shape[1])
+    return Proposal(v, weights, jnp.linalg.cholesky(covariance + tiny))
+
+
+def _drawn(key: Key[Array, ""], proposal: Proposal, n: int) -> Float[Array, "n p"]:
+    choice_key, noise_key = jax.random.split(key)
+    chosen = jax.random.choice(choice_key, len(proposal.weights), (n,), p=proposal.weights)
+    noise = jax.random.normal(noise_key, (n, proposal.centres.shape[1]))
+    return proposal.centres[chosen] + noise @ proposal.root.T
+
+
+def _log_density(proposal: Proposal, v: Float[Array, "n p"]) -> Float[Array, " n"]:
+    differences = v[:, None] - proposal.centres
+    scaled = jnp.linalg.solve(proposal.root, differences.reshape(-1, v.shape[1]).T)
+    exponents = -0.5 * (scaled**2).sum(0).reshape(len(v), -1)
+    size = jnp.log(jnp.diag(proposal.root)).sum() + 0.5 * v.shape[1] * jnp.log(2 * jnp.pi)
+    return logsumexp(exponents + jnp.log(proposal.weights), axis=1) - size

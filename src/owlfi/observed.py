@@ -1,0 +1,52 @@
+"""What was observed, from arrays, data frames or files of comma-separated values."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from owlfi.checks import as_rows
+
+
+def as_observed(value: Any) -> Float[Array, "n d"]:
+    """Rows (n, d) of an array or data frame, or of all columns of a CSV file."""
+    if isinstance(value, str | PathLike):
+        return read_csv(value)
+    return as_rows("observed", value)
+
+
+def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n d"]:
+    """Observations (n, d) from a CSV file whose first line has the names of its columns.
+
+    columns: which to read, in this order; all where left out.
+
+    Raises ValueError for a file that is not there, columns that it does not have, and columns
+    with text or gaps.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "rates.csv"
+    >>> _ = file.write_text("day,rate\\n1,0.85\\n2,0.86\\n")
+    >>> read_csv(file, ["rate"]).ravel()
+    Array([0.85, 0.86], dtype=float64)
+    """
+    import pandas as pd  # half a second that only files need
+
+    if not Path(path).is_file():
+        raise ValueError(f"observed is {str(path)!r}, but there is no such file")
+    frame = pd.read_csv(path)
+    wanted = list(frame.columns) if columns is None else list(columns)
+    unknown = [name for name in wanted if name not in frame.columns]
+    if unknown:
+        raise ValueError(
+            f"columns has {unknown}, but {path} has {list(frame.columns)}; name some of these"
+        )
+    texts = [name for name in wanted if not pd.api.types.is_numeric_dtype(frame[name])]
+    if texts:
+        numbers = [name for name in wanted if name not in texts]
+        raise ValueError(
+            f"{path} has text in the columns {texts}; choose columns of numbers with "
+            f"read_csv(path, columns={numbers})"
+        )
+    return as_rows(f"observed ({path})", frame[wanted].to_numpy(float))

@@ -1,0 +1,12 @@
+"""Libraries that are slow to import or speak when imported."""
+
+import warnings
+from typing import Any
+
+
+def arviz() -> Any:
+    """ArviZ, without the announcement of its next version."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz as library
+    return library

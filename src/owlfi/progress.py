@@ -1,0 +1,23 @@
+"""Long work in steps: a progress bar that the user may have, and Ctrl-C that keeps what is done."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+Step = TypeVar("Step")
+
+
+def collected(steps: Iterator[Step], total: int, description: str, *, show: bool) -> list[Step]:
+    """The results of all steps, or of those finished when interrupted (at least one)."""
+    from rich.console import Console
+    from rich.progress import track
+
+    done: list[Step] = []
+    console = Console(stderr=True)
+    try:
+        for step in track(steps, description, total, console=console, disable=not show):
+            done.append(step)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        console.print(f"Stopped after {len(done)} of {total} steps.")
+    return done
