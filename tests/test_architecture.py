@@ -34,8 +34,8 @@ MATHEMATICS = [
     "structure",
     "sums",
 ]
-PROBLEM = ["prior", "problem", "rules", "simulator"]
-LAYERS = [MATHEMATICS, PROBLEM, ["models"], ["experiments"], ["cli"]]
+PROBLEM = ["failures", "prior", "problem", "rules", "simulator"]
+LAYERS = [MATHEMATICS, PROBLEM, ["models"], ["campaign"], ["experiments"], ["cli"]]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 
