@@ -79,6 +79,7 @@ class Driver:
                 self._collect()
                 self._commit()
                 self._stop_if_hopeless()
+                self._feed()
         finally:
             self._cancel()
             self._commit()
@@ -107,7 +108,8 @@ class Driver:
             outcome = self._lost(task)
         if outcome is not None:
             self._judge(task, outcome)
-        self._feed()
+        if not self.engine.blocking:
+            self._feed()
 
     def _lost(self, task: _Task) -> Outcome | None:
         """The engine broke down before it ran this; again, but not for ever."""

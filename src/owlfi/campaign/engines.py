@@ -25,6 +25,8 @@ class Engine(Protocol):
 
     ahead: int
     """How many rows to hand over before the first has ended."""
+    blocking: bool
+    """Whether handing over a row waits for its end, so that others must be committed before."""
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         """Start a row."""
@@ -35,6 +37,8 @@ class Engine(Protocol):
 
 class Processes:
     """Spawned processes with a time limit for each run; those that die are replaced."""
+
+    blocking = False
 
     def __init__(self, recipe: str, workers: int, time_limit: float | None):
         self.ahead = workers + _QUEUED_AHEAD
@@ -61,6 +65,8 @@ class Processes:
 class Executing:
     """Any executor of concurrent.futures, Dask's among them; it is left open."""
 
+    blocking = False
+
     def __init__(self, executor: Executor):
         self.ahead = 4 * _QUEUED_AHEAD
         self._executor = executor
@@ -76,6 +82,7 @@ class InProcess:
     """This process, one row after another."""
 
     ahead = 1
+    blocking = True
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         future: Future[Outcome] = Future()
