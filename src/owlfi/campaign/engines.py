@@ -145,14 +145,25 @@ def outcome_of(future: "Future[Outcome]") -> Outcome | None:
 
 
 def _prepare(recipe: str) -> None:
-    """Before the first run: import the simulator outside the time limit, kill with the worker."""
+    """Before the first run: import the simulator outside the time limit, and end with the driver.
 
-    def end(*_: object) -> None:
-        kill_programs()
-        os._exit(1)
-
-    signal.signal(signal.SIGTERM, end)
+    Orphans would go on with what is queued, which the next driver starts again.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
     row_function(recipe)
+
+
+def _end_with_driver() -> None:
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        _end()
+
+
+def _end(*_: object) -> None:
+    kill_programs()
+    os._exit(1)
 
 
 class _Process(SpawnProcess):
