@@ -7,13 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import campaign_models as models
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import campaign_models as models
 from owlfi import (
     Normal,
     Problem,

@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import campaign_models as models
 import numpy as np
 import pytest
 
+import campaign_models as models
 from owlfi import Normal, Simulator, SquaredExponential, equal_weights
 from owlfi.campaign import Campaign
 from owlfi.campaign.store import as_bytes, digest

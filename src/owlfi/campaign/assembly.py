@@ -21,8 +21,9 @@ def assembled(
     """
     names = [run.digest for run in design.runs()]
     complete = np.array([name in ended for name in names]).reshape(design.shape).all(1)
-    ready = len(complete) if complete.all() else int(np.argmin(complete))
-    if ready < len(complete) and not (partial and ready):
+    total = len(design.thetas)
+    ready = total if np.all(complete) else int(np.argmin(complete))
+    if ready < total and not (partial and ready):
         missing = len(set(names) - set(ended))
         raise ValueError(
             f"{missing} of {len(set(names))} runs have not ended; go on with run(), or take "

@@ -38,8 +38,8 @@ class Campaign:
     >>> import tempfile, owlfi
     >>> model = owlfi.models.g_and_k()
     >>> u = owlfi.equal_weights(owlfi.SquaredExponential(1.0), model.measure, [-1.0, 0.0, 1.0])
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> campaign = Campaign.create(f"{folder.name}/runs.sqlite", model, [[3.0, 1.0, 0.1, 0.1]], u)
+    >>> store = f"{tempfile.mkdtemp()}/runs.sqlite"
+    >>> campaign = Campaign.create(store, model, [[3.0, 1.0, 0.1, 0.1]], u)
     >>> campaign.status().waiting
     3
     >>> campaign.run(executor="here").done
@@ -95,7 +95,7 @@ class Campaign:
         Raises ValueError where it has one, or this does not fit the simulator.
         """
         design = _as_design(self.original, thetas, quadrature)
-        with self._driving() as store:
+        with self.driving() as store:
             if store.fact("design") is not None:
                 raise ValueError(f"{self.path} has a design; make another campaign for another")
             with store.transaction():
@@ -113,7 +113,7 @@ class Campaign:
 
         Raises ValueError for a campaign that has none yet.
         """
-        with self._reading() as store:
+        with self.reading() as store:
             text = store.fact("design")
         if text is None:
             raise ValueError(f"{self.path} has no design yet; give it with plan(thetas, ...)")
@@ -149,7 +149,7 @@ class Campaign:
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
         retries = as_count("retries", retries, 0)
-        with self._driving() as store:
+        with self.driving() as store:
             self._check_source(store, accept_changes)
             runs = self._pending(store, retries)
             runs = runs if budget is None else runs[: as_count("budget", budget, 0)]
@@ -172,7 +172,7 @@ class Campaign:
             yield self
             return
         workers = None if workers is None else as_count("workers", workers)
-        with self._driving():
+        with self.driving():
             self._engine = self._new_engine(executor, workers, time_limit)
             try:
                 yield self
@@ -190,7 +190,7 @@ class Campaign:
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
-        with self._reading() as store:
+        with self.reading() as store:
             return read_status(store)
 
     def results(
@@ -204,7 +204,7 @@ class Campaign:
 
         Raises ValueError where runs are missing, or nothing is left.
         """
-        with self._reading() as store:
+        with self.reading() as store:
             ended, outputs = store.ended(), store.outputs()
         runs, failed = assembled(self.design, ended, outputs, partial)
         measure = self.original.measure
@@ -234,11 +234,11 @@ class Campaign:
         """
         inputs = [(as_bytes(theta), as_bytes(row)) for row in np.asarray(u)]
         runs = [Run(digest(*pair), None, *pair) for pair in inputs]
-        with self._reading() as store:
+        with self.reading() as store:
             found = {run.digest: store.output(run.digest) for run in runs}
         missing = {run.digest: (run, 0) for run in runs if found[run.digest] is None}
         if missing:
-            with self._driving() as store:
+            with self.driving() as store:
                 self._check_source(store, False)
                 here = nullcontext() if self._engine else self.started(executor="here")
                 with here:
@@ -246,10 +246,15 @@ class Campaign:
                 found |= {name: store.output(name) for name in missing}
         return np.stack([_output(run, found[run.digest]) for run in runs])
 
+    def pending(self) -> list[Run]:
+        """The runs of the design that have not ended, in its order."""
+        with self.reading() as store:
+            return [run for run, attempts in self._pending(store, 0) if not attempts]
+
     def _pending(self, store: Store, retries: int) -> list[tuple[Run, int]]:
         """Runs that have not ended, or may be tried again, in the order of the design."""
         ended = store.ended()
-        pending = {}
+        pending: dict[bytes, tuple[Run, int]] = {}
         for run in self.design.runs():
             end = ended.get(run.digest)
             if end is None:
@@ -283,7 +288,7 @@ class Campaign:
 
     def failures(self, most: int | None = None) -> str:
         """The failed runs with their theta, u and error, one after the other."""
-        with self._reading() as store:
+        with self.reading() as store:
             failed = store.failures(most)
         return "\n".join(self._described(*failure) for failure in failed)
 
@@ -311,7 +316,7 @@ class Campaign:
             store.put(sources=now, checked=False)
 
     @contextmanager
-    def _driving(self) -> Iterator[Store]:
+    def driving(self) -> Iterator[Store]:
         """The store to write to; refused while another process does."""
         try:
             with self._lock.acquire(blocking=False):
@@ -328,7 +333,8 @@ class Campaign:
             ) from None
 
     @contextmanager
-    def _reading(self) -> Iterator[Store]:
+    def reading(self) -> Iterator[Store]:
+        """The store to read from."""
         store = Store.open(self.path, read_only=True)
         try:
             yield store

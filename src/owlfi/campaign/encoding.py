@@ -133,7 +133,7 @@ def _decoded(node: Any) -> Any:
 
 def _rebuilt(kind: type, fields: dict[str, Any]) -> Any:
     """Without __init__, which may take other arguments than the fields."""
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(made, name, _decoded(value))
     return made

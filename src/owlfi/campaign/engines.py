@@ -8,6 +8,7 @@ import threading
 import types
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol
 
@@ -43,18 +44,15 @@ class Processes:
     def __init__(self, recipe: str, workers: int, time_limit: float | None):
         self.ahead = workers + _QUEUED_AHEAD
         self._limit = time_limit
-        self._arguments = {
-            "max_workers": workers,
-            "initializer": _prepare,
-            "initargs": (recipe,),
-            "context": _Context(),
-        }
-        self._pool = ProcessPool(**self._arguments)
+        self._new_pool = partial(
+            ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
+        )
+        self._pool = self._new_pool()
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         if not self._pool.active:  # it broke: all its workers died at once
             self.stop()
-            self._pool = ProcessPool(**self._arguments)
+            self._pool = self._new_pool()
         return self._pool.schedule(run_row, args=(recipe, theta, u), timeout=self._limit)
 
     def stop(self) -> None:
