@@ -366,10 +366,10 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="outside the support"):
         planned(tmp_path, Simulator(models.trivial, Uniform(dim=2), ["a"]))
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="folder .* does not exist"):
+    with pytest.raises(ValueError, match=r"folder .* does not exist"):
         planned(tmp_path / "nowhere")
     planned(tmp_path)
-    with pytest.raises(ValueError, match="exists; open it with Campaign.open"):
+    with pytest.raises(ValueError, match=r"exists; open it with Campaign.open"):
         planned(tmp_path)
     with pytest.raises(ValueError, match="there is no campaign at"):
         Campaign.open(tmp_path / "other.sqlite")

@@ -89,7 +89,7 @@ def test_script_of_the_job_array_is_shell_and_names_its_files(tmp_path):
     subprocess.run(["sh", "-n", tmp_path / "job.sh"], check=True)
     assert "--array=0-2" in text
     assert "owlfi campaign import runs.sqlite results-*.csv" in text
-    with pytest.raises(ValueError, match="reads the design as .npz"):
+    with pytest.raises(ValueError, match=r"reads the design as .npz"):
         slurm_script("runs.sqlite", "design.csv", "job.sh", 3)
 
 

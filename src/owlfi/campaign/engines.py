@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import types
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -61,19 +62,23 @@ class Processes:
 
 
 class Executing:
-    """Any executor of concurrent.futures, Dask's among them; it is left open."""
+    """Any executor of concurrent.futures, Dask's among them; it is left open.
+
+    close: what to do at the end.
+    """
 
     blocking = False
 
-    def __init__(self, executor: Executor):
+    def __init__(self, executor: Executor, close: Callable[[], object] = lambda: None):
         self.ahead = 4 * _QUEUED_AHEAD
         self._executor = executor
+        self._close = close
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         return self._executor.submit(run_row, recipe, theta, u)
 
     def stop(self) -> None:
-        """The driver has cancelled what had not started."""
+        self._close()  # the driver has cancelled what had not started
 
 
 class InProcess:
@@ -109,9 +114,7 @@ def as_engine(
             "make the simulator a Command, which keeps its own"
         )
     if isinstance(executor, str):
-        from distributed import Client
-
-        executor = Client(executor)
+        return _on_dask(executor)
     if hasattr(executor, "get_executor"):
         executor = executor.get_executor(pure=False)  # equal calls are two runs
     if not isinstance(executor, Executor):
@@ -120,6 +123,15 @@ def as_engine(
             f"Dask scheduler, got {executor!r}"
         )
     return Executing(executor)
+
+
+def _on_dask(address: str) -> Engine:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
+    client = Client(address)
+    return Executing(client.get_executor(pure=False), client.close)
 
 
 def outcome_of(future: "Future[Outcome]") -> Outcome | None:
