@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import kernel_sums, table1_repeat, weights
+from benchmarks import campaign, kernel_sums, table1_repeat, weights
 from benchmarks.report import Row, machine, page, table
 
 _RESULTS = Path(__file__).with_name("RESULTS.md")
 _TOPICS = {
+    "campaign": campaign.BENCHMARKS,
     "kernel_sums": kernel_sums.BENCHMARKS,
     "table1_repeat": table1_repeat.BENCHMARKS,
     "weights": weights.BENCHMARKS,

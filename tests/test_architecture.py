@@ -34,9 +34,19 @@ MATHEMATICS = [
     "structure",
     "sums",
 ]
-PROBLEM = ["observed", "optional", "prior", "problem", "rules", "simulator", "transforms"]
+TUNING = ["certificate", "coordinates", "minimise", "tuned_weights", "tuning"]
+PROBLEM = ["failures", "observed", "optional", "prior", "problem", "rules", "simulator"]
 METHODS = ["inference", "progress", "results"]
-LAYERS = [MATHEMATICS, PROBLEM, ["models"], METHODS, ["plots"], ["experiments"], ["cli"]]
+LAYERS = [
+    [*MATHEMATICS, *TUNING],
+    [*PROBLEM, "transforms"],
+    ["models"],
+    METHODS,
+    ["campaign"],
+    ["plots"],
+    ["experiments"],
+    ["cli"],
+]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 

@@ -181,6 +181,22 @@ def simulate(
     >>> runs.y.shape, runs.calls
     ((2, 3, 1), 9)
     """
+    thetas, u = as_design(simulator, thetas, quadrature)
+    checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0]) if check else 0
+    y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
+    if not keep_failed:
+        _check_finite(thetas, u, y)
+    return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
+
+
+def as_design(
+    simulator: Simulator, thetas: Any, quadrature: Quadrature
+) -> tuple[Float[Array, "t p"], Float[Array, "... m s"]]:
+    """thetas (t, p) and the points (m, s) or (t, m, s) to run each of them at.
+
+    Raises ValueError for thetas of the wrong shape, points outside the measure's support, and
+    designs of another number than the thetas.
+    """
     thetas = _as_thetas(thetas, simulator.parameters)
     if not isinstance(quadrature, Quadrature):
         raise ValueError(
@@ -193,11 +209,7 @@ def simulate(
             f"quadrature must hold one design, or one for each of the {thetas.shape[0]} thetas, "
             f"got points of shape {u.shape}"
         )
-    checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0]) if check else 0
-    y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
-    if not keep_failed:
-        _check_finite(thetas, u, y)
-    return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
+    return thetas, u
 
 
 def _on_host(simulator: Simulator, thetas: Array, u: Array) -> Array:

@@ -1,0 +1,87 @@
+"""What a campaign adds to each run, how its store grows, and how soon its status is known."""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import Bar, Row
+
+_RUNS = 10_000
+_POINTS = 10
+_LARGE = 1_000_000
+OWLFI = "owlfi.campaign"
+
+
+def trivial(theta: np.ndarray, u: np.ndarray) -> np.ndarray:
+    return u
+
+
+@contextmanager
+def _campaign(runs: int) -> Iterator[Any]:
+    import owlfi
+    from benchmarks import campaign as this  # by name: workers cannot import __main__
+    from owlfi.campaign import Campaign
+
+    noise = owlfi.Uniform()
+    simulator = owlfi.Simulator(this.trivial, noise, ["a"], on_host=True)
+    u = np.linspace(0.1, 0.9, _POINTS)
+    q = owlfi.equal_weights(owlfi.SquaredExponential(1.0), noise, u)
+    with tempfile.TemporaryDirectory() as folder:
+        thetas = np.arange(1.0, 1 + runs / _POINTS)
+        yield Campaign.create(Path(folder) / "runs.sqlite", simulator, thetas, q)
+
+
+def _seconds(campaign: Any, budget: int, workers: int) -> float:
+    start = time.perf_counter()
+    campaign.run(workers=workers, budget=budget, check=False)
+    return time.perf_counter() - start
+
+
+def overhead() -> list[Row]:
+    """The whole call of `run`, the start of the workers included."""
+    with _campaign(_RUNS) as campaign:
+        half = _seconds(campaign, _RUNS // 2, workers=2)
+        size = campaign.path.stat().st_size
+        seconds = half + _seconds(campaign, _RUNS // 2, workers=2)
+        growth = (campaign.path.stat().st_size - size) / size
+    with _campaign(_RUNS) as campaign:
+        whole = _seconds(campaign, _RUNS, workers=2)
+    what = f"{_RUNS:,} trivial runs, 2 processes, start included"
+    return [
+        Row(what, OWLFI, 1e3 * whole / _RUNS, "ms a run", bar=Bar(2, "ms a run", at_least=False)),
+        Row(f"{what} twice", OWLFI, 1e3 * seconds / _RUNS, "ms a run"),
+        Row("second 5,000 runs in the store", OWLFI, growth, "of the size of the first"),
+    ]
+
+
+def status() -> list[Row]:
+    from owlfi.campaign import Campaign
+    from owlfi.campaign.store import Store
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.sqlite"
+        Store.create(path, recipe='"owlfi.models:wind_farm"', total=_LARGE)
+        store = Store.open(path)
+        rows = (
+            (hashlib.md5(str(i).encode()).digest(), i, "done", 0.5, 1, "host", "", bytes(80))
+            for i in range(_LARGE)
+        )
+        with store.transaction():
+            command = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,NULL,NULL)"
+            store.connection.executemany(command, rows)
+        store.close()
+        campaign = Campaign.open(path)
+        start = time.perf_counter()
+        campaign.status()
+        seconds = time.perf_counter() - start
+    what = f"status of {_LARGE:,} runs"
+    return [Row(what, OWLFI, seconds, "s", bar=Bar(1, "s", at_least=False))]
+
+
+BENCHMARKS = {"overhead": overhead, "status": status}

@@ -1,0 +1,190 @@
+"""The loop that hands out runs, collects what ended, and commits it within 50 ms."""
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from owlfi.campaign.engines import Engine, outcome_of
+from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
+from owlfi.campaign.store import Run, Store
+
+_GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
+_FEW_FAILURES = 10
+_MOST_LOSSES = 5
+_REPEATED_DIGITS = 1e-9
+
+
+class Progress(NamedTuple):
+    """How far a campaign is: runs of this call, and the seconds they may still take."""
+
+    done: int
+    failed: int
+    running: int
+    waiting: int
+    seconds_left: float
+
+
+class TooManyFailuresError(RuntimeError):
+    """So many runs failed that the campaign was stopped; everything is kept."""
+
+
+class NotRepeatableError(ValueError):
+    """y came out differently the second time."""
+
+
+@dataclass
+class _Task:
+    run: Run
+    attempts: int
+    expected: bytes | None = None  # y of the first time, where the run is made again to check
+    losses: int = 0
+
+
+@dataclass
+class Driver:
+    """Runs rows on an engine and writes them to a store."""
+
+    store: Store
+    engine: Engine
+    recipe: str
+    retries: int
+    failure_share: float
+    check: bool
+    report: Callable[[Progress], None] | None = None
+    columns: int | None = None
+    done: int = 0
+    failed: int = 0
+    started: float = field(default_factory=time.monotonic)
+    _waiting: deque[_Task] = field(default_factory=deque)
+    _flying: dict["Future[Outcome]", _Task] = field(default_factory=dict)
+    _landed: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
+    _group: list[tuple[Run, Outcome, int]] = field(default_factory=list)
+
+    def drive(self, runs: Iterable[tuple[Run, int]]) -> None:
+        """Make these runs, each with the number of attempts that it already had.
+
+        Raises TooManyFailuresError, NotRepeatableError, or what the engine raised; what ended is
+        kept.
+        """
+        self._waiting.extend(_Task(run, attempts) for run, attempts in runs)
+        try:
+            self._feed()
+            while self._flying:
+                self._collect()
+                self._commit()
+                self._stop_if_hopeless()
+                self._feed()
+        finally:
+            self._cancel()
+            self._commit()
+
+    def _feed(self) -> None:
+        while self._waiting and len(self._flying) < self.engine.ahead:
+            task = self._waiting.popleft()
+            future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
+            self._flying[future] = task
+            future.add_done_callback(self._landed.put)
+
+    def _collect(self) -> None:
+        """What ends within a moment of the first."""
+        self._take(self._landed.get())
+        until = time.monotonic() + _GROUP
+        while self._flying and (left := until - time.monotonic()) > 0:
+            try:
+                self._take(self._landed.get(timeout=left))
+            except queue.Empty:
+                return
+
+    def _take(self, future: "Future[Outcome]") -> None:
+        task = self._flying.pop(future)
+        outcome = outcome_of(future)
+        if outcome is None:
+            outcome = self._lost(task)
+        if outcome is not None:
+            self._judge(task, outcome)
+        if not self.engine.blocking:
+            self._feed()
+
+    def _lost(self, task: _Task) -> Outcome | None:
+        """The engine broke down before it ran this; again, but not for ever."""
+        task.losses += 1
+        if task.losses > _MOST_LOSSES:
+            return Outcome(CRASH, error=f"the engine broke down {task.losses} times")
+        self._waiting.appendleft(task)
+        return None
+
+    def _judge(self, task: _Task, outcome: Outcome) -> None:
+        if task.expected is not None:
+            _compare(task.run, task.expected, outcome)
+            return
+        outcome = self._of_one_dimension(outcome)
+        task.attempts += 1
+        self._group.append((task.run, outcome, task.attempts))
+        if outcome.state == DONE:
+            self.done += 1
+            if self.check:
+                self.check = False
+                self._waiting.appendleft(_Task(task.run, 0, expected=outcome.y))
+        elif outcome.state in RETRIED and task.attempts <= self.retries:
+            self._waiting.append(task)
+        else:
+            self.failed += 1
+
+    def _of_one_dimension(self, outcome: Outcome) -> Outcome:
+        if outcome.y is None:
+            return outcome
+        columns = len(outcome.y) // 8
+        if self.columns is None:
+            self.columns = columns
+        if columns == self.columns:
+            return outcome
+        error = f"y has {columns} columns where other runs have {self.columns}"
+        return outcome._replace(state=SHAPE, y=None, error=error)
+
+    def _commit(self) -> None:
+        if self._group:
+            running = sum(future.running() for future in self._flying)
+            self.store.record(self._group, columns=self.columns, running=running)
+            self._group.clear()
+            self._tell(running)
+
+    def _tell(self, running: int) -> None:
+        if self.report is not None:
+            left = len(self._waiting) + len(self._flying)
+            pace = (time.monotonic() - self.started) / max(1, self.done + self.failed)
+            self.report(Progress(self.done, self.failed, running, left - running, left * pace))
+
+    def _stop_if_hopeless(self) -> None:
+        allowed = max(_FEW_FAILURES, self.failure_share * (self.done + self.failed))
+        if self.failed > allowed:
+            raise TooManyFailuresError(
+                f"{self.failed} of {self.done + self.failed} runs failed; everything is kept"
+            )
+
+    def _cancel(self) -> None:
+        for future in list(self._flying):
+            if not future.done():
+                future.cancel()
+                continue
+            task = self._flying.pop(future)
+            if not future.cancelled() and future.exception() is None and task.expected is None:
+                self._judge(task, future.result())
+
+
+def _compare(run: Run, expected: bytes, outcome: Outcome) -> None:
+    first, second = np.frombuffer(expected), np.frombuffer(outcome.y or b"")
+    same = first.shape == second.shape and np.allclose(
+        first, second, _REPEATED_DIGITS, _REPEATED_DIGITS
+    )
+    if outcome.state not in RETRIED and not same:
+        raise NotRepeatableError(
+            f"y is not determined by theta and u: at theta = {np.frombuffer(run.theta)}, u = "
+            f"{np.frombuffer(run.u)} the simulator returned {first}, then "
+            f"{second if outcome.y else outcome.error}; take all random numbers from u"
+        )

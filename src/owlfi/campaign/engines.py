@@ -1,0 +1,200 @@
+"""Where runs happen: a pool of processes, any executor, a Dask cluster, or this process."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, Protocol
+
+from pebble import ProcessExpired, ProcessPool
+
+from owlfi.campaign.external import kill_programs
+from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
+
+_GRACE = 10.0  # seconds by which a command's own time limit goes first
+_QUEUED_AHEAD = 64
+
+
+class Engine(Protocol):
+    """Runs rows, later or at once."""
+
+    ahead: int
+    """How many rows to hand over before the first has ended."""
+    blocking: bool
+    """Whether handing over a row waits for its end, so that others must be committed before."""
+
+    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
+        """Start a row."""
+
+    def stop(self) -> None:
+        """End what is running."""
+
+
+class Processes:
+    """Spawned processes with a time limit for each run; those that die are replaced."""
+
+    blocking = False
+
+    def __init__(self, recipe: str, workers: int, time_limit: float | None):
+        self.ahead = workers + _QUEUED_AHEAD
+        self._limit = time_limit
+        self._new_pool = partial(
+            ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
+        )
+        self._pool = self._new_pool()
+
+    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
+        if not self._pool.active:  # it broke: all its workers died at once
+            self.stop()
+            self._pool = self._new_pool()
+        return self._pool.schedule(run_row, args=(recipe, theta, u), timeout=self._limit)
+
+    def stop(self) -> None:
+        self._pool.stop()
+        self._pool.join()
+
+
+class Executing:
+    """Any executor of concurrent.futures, Dask's among them; it is left open.
+
+    close: what to do at the end.
+    """
+
+    blocking = False
+
+    def __init__(self, executor: Executor, close: Callable[[], object] = lambda: None):
+        self.ahead = 4 * _QUEUED_AHEAD
+        self._executor = executor
+        self._close = close
+
+    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
+        return self._executor.submit(run_row, recipe, theta, u)
+
+    def stop(self) -> None:
+        self._close()  # the driver has cancelled what had not started
+
+
+class InProcess:
+    """This process, one row after another."""
+
+    ahead = 1
+    blocking = True
+
+    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
+        future: Future[Outcome] = Future()
+        future.set_result(run_row(recipe, theta, u))
+        return future
+
+    def stop(self) -> None:
+        """Nothing runs by now."""
+
+
+def as_engine(
+    executor: Any, recipe: str, workers: int | None, time_limit: float | None, command: bool
+) -> Engine:
+    """The engine that the options of a campaign ask for.
+
+    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text.
+
+    Raises ValueError for anything else, and for a time limit that the engine cannot keep.
+    """
+    if executor is None:
+        limit = time_limit + _GRACE if time_limit is not None and command else time_limit
+        return Processes(recipe, workers or os.cpu_count() or 1, limit)
+    if time_limit is not None and not command:
+        raise ValueError(
+            "time_limit needs an engine that can kill a run: leave executor out (processes), or "
+            "make the simulator a Command, which keeps its own"
+        )
+    if isinstance(executor, str):
+        return _on_dask(executor)
+    if hasattr(executor, "get_executor"):
+        executor = executor.get_executor(pure=False)  # equal calls are two runs
+    if not isinstance(executor, Executor):
+        raise ValueError(
+            "executor must be a concurrent.futures.Executor, a Dask client or the address of a "
+            f"Dask scheduler, got {executor!r}"
+        )
+    return Executing(executor)
+
+
+def _on_dask(address: str) -> Engine:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
+    client = Client(address)
+    return Executing(client.get_executor(pure=False), client.close)
+
+
+def outcome_of(future: "Future[Outcome]") -> Outcome | None:
+    """How a run ended; None where it never ran.
+
+    Raises what the engine itself raised, such as ValueError where a worker cannot import the
+    simulator.
+    """
+    try:
+        return future.result()
+    except (CancelledError, BrokenProcessPool):
+        return None
+    except TimeoutError:
+        return Outcome(TIMEOUT, error="longer than the time limit; its process was killed")
+    except ProcessExpired as error:
+        return Outcome(CRASH, error=f"its process died with exit code {error.exitcode}")
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # Dask's, which need not be installed
+            return Outcome(CRASH, error=f"its Dask workers died: {error}")
+        raise
+
+
+def _prepare(recipe: str) -> None:
+    """Before the first run: import the simulator outside the time limit, and end with the driver.
+
+    Orphans would go on with what is queued, which the next driver starts again.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    row_function(recipe)
+
+
+def _end_with_driver() -> None:
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        _end()
+
+
+def _end(*_: object) -> None:
+    kill_programs()
+    os._exit(1)
+
+
+class _Process(SpawnProcess):
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        with _MAIN_LOCK:
+            return _launched_without_main(process_obj)
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
+_MAIN_LOCK = threading.Lock()
+
+
+def _launched_without_main(process_obj: Any) -> Any:
+    """Workers need nothing of the user's script, and would run it if they saw it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        return multiprocessing.get_context("spawn").Process._Popen(process_obj)
+    finally:
+        sys.modules["__main__"] = main

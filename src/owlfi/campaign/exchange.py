@@ -1,0 +1,214 @@
+"""Runs made anywhere: a design written to a file, a job array for SLURM, results read back."""
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from owlfi.campaign.campaign import Campaign
+from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, Outcome, run_row
+from owlfi.campaign.store import Run, Store
+from owlfi.checks import as_count
+
+_HOST = "imported"
+_SLURM = """\
+#!/bin/sh
+#SBATCH --job-name=owlfi
+#SBATCH --array=0-{last}
+#SBATCH --output=owlfi-%a.log
+# Submit with `sbatch {script}` where owlfi and the simulator are installed. A task that is run
+# again goes on where it stopped. Then, beside the store:
+#   owlfi campaign import {store} results-*.csv
+exec owlfi campaign work {design} --task "$SLURM_ARRAY_TASK_ID" --tasks {tasks} \\
+    --out "results-$SLURM_ARRAY_TASK_ID.csv"
+"""
+
+
+def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
+    """Write the runs that have not ended to a CSV or NPZ file; returns how many.
+
+    Each has the number `run` by which its result is known, its theta and its u (u_1, u_2, ...).
+    NPZ holds the arrays run, theta and u, and the simulator for `owlfi campaign work`.
+
+    Raises ValueError for another kind of file.
+    """
+    path = Path(file)
+    runs = campaign.pending()
+    theta = np.array([np.frombuffer(run.theta) for run in runs])
+    u = np.array([np.frombuffer(run.u) for run in runs])
+    names = [run.digest.hex() for run in runs]
+    if path.suffix == ".npz":
+        np.savez(path, run=np.array(names), theta=theta, u=u, recipe=np.array(campaign.recipe))
+    elif path.suffix == ".csv":
+        dim = campaign.original.measure.dim
+        header = ["run", *campaign.original.parameters, *(f"u_{j + 1}" for j in range(dim))]
+        numbers = np.hstack([theta, u]).tolist() if runs else []
+        _write_csv(path, header, ([n, *row] for n, row in zip(names, numbers, strict=True)))
+    else:
+        raise ValueError(f"the file of a design must end in .csv or .npz, got {path.name}")
+    return len(runs)
+
+
+def slurm_script(store: str, design: str, script: str, tasks: int) -> str:
+    """The text of a job array that makes all runs of an exported design (.npz) in `tasks` tasks.
+
+    Raises ValueError for another kind of design.
+
+    >>> print(slurm_script("runs.sqlite", "design.npz", "job.sh", 10).splitlines()[2])
+    #SBATCH --array=0-9
+    """
+    if not design.endswith(".npz"):
+        raise ValueError(f"a job array reads the design as .npz, got {design}")
+    tasks = as_count("tasks", tasks)
+    return _SLURM.format(store=store, design=design, script=script, tasks=tasks, last=tasks - 1)
+
+
+def work(design: str | os.PathLike[str], out: str | os.PathLike[str], task: int, tasks: int) -> int:
+    """Make every `tasks`-th run of a design (.npz), from number `task` on; returns how many.
+
+    Each result is on the disk before the next run starts; those in the file `out` already are
+    not made again.
+    """
+    path = Path(out)
+    with np.load(design, allow_pickle=False) as file:
+        recipe, names = str(file["recipe"]), file["run"][task::tasks]
+        inputs = list(zip(names, file["theta"][task::tasks], file["u"][task::tasks], strict=True))
+    known = {row["run"] for row in _rows(path)} if path.exists() else set()
+    _cut_off_unfinished_line(path)
+    todo = [(str(name), *rest) for name, *rest in inputs if str(name) not in known]
+    with path.open("a", newline="", encoding="utf-8") as file:
+        for name, theta, u in todo:
+            outcome = run_row(recipe, theta.tobytes(), u.tobytes())
+            _append(file, name, outcome)
+    return len(todo)
+
+
+def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) -> int:
+    """Read results from CSV or NPZ files into the store, all or none; returns how many are new.
+
+    CSV: columns run and y_1, y_2, ...; seconds, state and error where known; theta and u are
+    compared where they are there. NPZ: arrays run (n,) and y (n, d). A row without y has failed.
+
+    Raises ValueError, naming the file and the row, for a run that is not in the design, one whose
+    theta, u or y differs from what is known, and numbers that cannot be read.
+    """
+    design = {run.digest.hex(): run for run in campaign.design.distinct()}
+    names = (*campaign.original.parameters, *_numbered("u", campaign.original.measure.dim))
+    found: dict[str, Outcome] = {}
+    for file in files:
+        for where, row in _results(Path(file)):
+            run = design.get(row["run"])
+            if run is None:
+                raise ValueError(f"{where}: there is no run {row['run']!r} in {campaign.path}")
+            _check_inputs(where, row, run, names)
+            outcome = _outcome(where, row)
+            if found.setdefault(run.digest.hex(), outcome).y != outcome.y:
+                raise ValueError(f"{where}: run {row['run']} has two different results")
+    with campaign.driving() as store:
+        known = store.fact("columns")
+        new = [(design[n], end, 1) for n, end in found.items() if _is_news(store, design[n], end)]
+        sizes = {len(end.y) // 8 for _, end, _ in new if end.y is not None}
+        if len(sizes | ({known} - {None})) > 1:
+            raise ValueError(f"y must have one number of columns, got {sorted(sizes)} and {known}")
+        store.record(new, columns=next(iter(sizes), known))
+    return len(new)
+
+
+def _results(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            for name, y in zip(file["run"], np.atleast_2d(file["y"]), strict=True):
+                yield str(path), {"run": str(name), **_named("y", y)}
+        return
+    for number, row in enumerate(_rows(path), start=2):
+        yield f"{path}, line {number}", row
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a CSV file; a last one that was cut off while it was written is left out."""
+    with path.open(newline="", encoding="utf-8") as file:
+        text = file.read()
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    rows = csv.DictReader(lines)
+    if lines and "run" not in (rows.fieldnames or ()):
+        raise ValueError(f"{path} has no column run; its columns are {rows.fieldnames}")
+    yield from rows
+
+
+def _check_inputs(where: str, row: dict[str, Any], run: Run, names: Iterable[str]) -> None:
+    values = (*np.frombuffer(run.theta), *np.frombuffer(run.u))
+    for name, value in zip(names, values, strict=True):
+        if name in row and not math.isclose(_number(where, row[name]), value, rel_tol=1e-9):
+            raise ValueError(f"{where}: {name} is {row[name]}, in the design it is {value}")
+
+
+def _outcome(where: str, row: dict[str, Any]) -> Outcome:
+    columns = [row[name] for name in row if name and name.startswith("y_")]
+    y = np.array([_number(where, entry) for entry in columns if entry not in ("", None)])
+    seconds = _number(where, row["seconds"]) if row.get("seconds") else None
+    error = row.get("error") or ""
+    if len(y) == 0:
+        return Outcome(row.get("state") or EXCEPTION, None, seconds, _HOST, error or "no result")
+    if not np.isfinite(y).all():
+        return Outcome(NOT_FINITE, None, seconds, _HOST, f"y = {y}")
+    return Outcome(DONE, y.tobytes(), seconds, _HOST)
+
+
+def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
+    """Whether a result adds to what is known; a failure never replaces a result."""
+    known = store.output(run.digest)
+    if known is None or (known[1] is None and outcome.y is not None):
+        return True
+    if None not in (known[1], outcome.y) and not _agree(known[1], outcome.y):
+        raise ValueError(
+            f"run {run.digest.hex()} is known with y = {np.frombuffer(known[1] or b'')}, and comes "
+            f"with y = {np.frombuffer(outcome.y or b'')}; it was made with another simulator"
+        )
+    return False
+
+
+def _agree(known: bytes | None, y: bytes | None) -> bool:
+    a, b = np.frombuffer(known or b""), np.frombuffer(y or b"")
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def _number(where: str, text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {text!r} is no number") from error
+
+
+def _append(file: Any, name: str, outcome: Outcome) -> None:
+    y = np.frombuffer(outcome.y or b"")
+    writer = csv.writer(file)
+    if file.tell() == 0:
+        writer.writerow(["run", "state", "seconds", "error", *_numbered("y", max(1, len(y)))])
+    error = " ".join(outcome.error.split())
+    writer.writerow([name, outcome.state, outcome.seconds, error, *y.tolist()])
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _cut_off_unfinished_line(path: Path) -> None:
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
+def _write_csv(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{name}_{j + 1}" for j in range(count)]
+
+
+def _named(name: str, values: np.ndarray) -> dict[str, float]:
+    return dict(zip(_numbered(name, len(values)), values.tolist(), strict=True))

@@ -1,0 +1,76 @@
+"""What is run, as text that every worker understands, and whether its source has changed."""
+
+import difflib
+import hashlib
+import importlib
+from pathlib import Path
+from typing import Any
+
+from owlfi.campaign.encoding import decode, encode, functions, resolve
+from owlfi.simulator import Simulator
+
+_LONGEST_DIFFERENCE = 20
+
+
+def as_recipe(simulator: Any) -> str:
+    """A simulator, or the import path of one (or of a function that returns one), as text.
+
+    Raises ValueError for what is no simulator, or cannot be imported by workers.
+
+    >>> as_recipe("owlfi.models:wind_farm")
+    '"owlfi.models:wind_farm"'
+    """
+    as_simulator(simulator)
+    return encode(simulator)
+
+
+def as_simulator(value: Any) -> Simulator:
+    """The simulator itself, from an import path, too."""
+    found = resolve(value) if isinstance(value, str) else value
+    if callable(found) and not isinstance(found, Simulator) and isinstance(value, str):
+        found = found()
+    if not isinstance(found, Simulator):
+        raise ValueError(
+            "simulator must be a Simulator, or the import path of one or of a function that "
+            f"returns one, got {value!r}"
+        )
+    return found
+
+
+def sources(recipe: str) -> dict[str, str]:
+    """The source of each module that a recipe names, and a hash of each file of a command."""
+    value = decode(recipe)
+    paths = [value] if isinstance(value, str) else list(functions(recipe))
+    found = {module: _module_source(module) for module in {path.split(":")[0] for path in paths}}
+    command = getattr(as_simulator(value).generator, "files", ())
+    return found | {str(file): _file_hash(Path(file)) for file in command}
+
+
+def changes(before: dict[str, str], now: dict[str, str]) -> str:
+    """What changed between two sets of sources, in a few lines; empty where nothing did."""
+    return "\n".join(
+        _difference(name, before.get(name, ""), now.get(name, ""))
+        for name in sorted(before | now)
+        if before.get(name) != now.get(name)
+    )
+
+
+def _difference(name: str, before: str, now: str) -> str:
+    if before.startswith("sha256 ") or now.startswith("sha256 "):
+        return f"{name} is another file now"
+    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), n=0, lineterm="")
+    changed = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    more = len(changed) - _LONGEST_DIFFERENCE
+    shown = "\n".join(f"  {line}" for line in changed[:_LONGEST_DIFFERENCE])
+    return f"{name} changed:\n{shown}" + (f"\n  … and {more} more lines" if more > 0 else "")
+
+
+def _module_source(module: str) -> str:
+    file = getattr(importlib.import_module(module), "__file__", None)
+    if file is None or not file.endswith(".py"):
+        return "sha256 " if file is None else _file_hash(Path(file))
+    return Path(file).read_text(encoding="utf-8")
+
+
+def _file_hash(file: Path) -> str:
+    return f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}" if file.is_file() else "none"

@@ -1,0 +1,43 @@
+"""Run a campaign again and again in child processes and kill each at a random moment.
+
+python kill_campaign.py STORE LOG KILLS SEED: one JSON line with the moment of each kill. The
+children are forked from here, before JAX has started, so that each takes milliseconds to start.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from owlfi.campaign import Campaign
+
+
+def drive(path):
+    with ThreadPoolExecutor(2) as executor:
+        Campaign.open(path).run(executor=executor, check=False)
+    os._exit(0)
+
+
+def killed_after(path, seconds):
+    child = os.fork()
+    if child == 0:
+        drive(path)
+    time.sleep(seconds)
+    moment = time.time()
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return moment if os.WIFSIGNALED(status) else None
+
+
+def main(path, log, kills, seed):
+    os.environ["OWLFI_TEST_LOG"] = log
+    draw = random.Random(int(seed))
+    moments = [killed_after(path, draw.uniform(0.0, 1.5)) for _ in range(int(kills))]
+    print(json.dumps(moments))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

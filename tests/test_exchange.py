@@ -1,0 +1,139 @@
+"""Designs that go out as files, and results that come back."""
+
+import csv
+import subprocess
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import campaign_models as models
+from owlfi import Normal, Simulator, SquaredExponential, equal_weights
+from owlfi.campaign import Campaign
+from owlfi.campaign.exchange import export_design, import_results, slurm_script, work
+
+POINTS = np.array([[0.1, 1 / 3], [1.5, 2.0], [-1.0, 1.0]])
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    simulator = Simulator(models.in_numpy, Normal(dim=2), ["a"], on_host=True)
+    q = equal_weights(SquaredExponential(1.0), simulator.measure, POINTS)
+    return Campaign.create(tmp_path / "runs.sqlite", simulator, [1.0, np.pi], q)
+
+
+def expected():
+    return np.array([models.in_numpy([a], POINTS) for a in (1.0, np.pi)])
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def results(campaign, tmp_path):
+    """Results of the whole design, as a user's own program might write them."""
+    export_design(campaign, tmp_path / "design.csv")
+    design = rows(tmp_path / "design.csv")
+    u = np.array([[float(row["u_1"]), float(row["u_2"])] for row in design])
+    y = [models.in_numpy([float(r["a"])], v[None])[0] for r, v in zip(design, u, strict=True)]
+    return [{**r, "y_1": repr(float(a)), "y_2": repr(float(b))}
+            for r, (a, b) in zip(design, y, strict=True)]  # fmt: skip
+
+
+def test_csv_goes_out_and_comes_back_with_all_digits(campaign, tmp_path):
+    found = results(campaign, tmp_path)
+    assert [float(row["u_2"]) for row in found] == [1 / 3, 2.0, 1.0] * 2
+    part = write(tmp_path / "part.csv", found[:2])
+    assert import_results(campaign, [part]) == 2
+    assert import_results(campaign, [part]) == 0
+    assert export_design(campaign, tmp_path / "rest.csv") == 4
+    whole = write(tmp_path / "whole.csv", found[::-1])
+    assert import_results(campaign, [whole]) == 4
+    assert np.asarray(campaign.results().y).tobytes() == expected().tobytes()
+
+
+def test_npz_goes_out_and_comes_back(campaign, tmp_path):
+    assert export_design(campaign, tmp_path / "design.npz") == 6
+    with np.load(tmp_path / "design.npz") as design:
+        assert_array_equal(design["u"], np.tile(POINTS, (2, 1)))
+        np.savez(tmp_path / "out.npz", run=design["run"], y=expected().reshape(6, 2))
+    import_results(campaign, [tmp_path / "out.npz"])
+    assert np.asarray(campaign.results().y).tobytes() == expected().tobytes()
+
+
+def test_tasks_of_a_job_array_share_the_design_and_go_on_after_a_kill(campaign, tmp_path):
+    export_design(campaign, tmp_path / "design.npz")
+    files = [tmp_path / f"results-{task}.csv" for task in range(2)]
+    assert [work(tmp_path / "design.npz", file, task, 2) for task, file in enumerate(files)] == [
+        3
+    ] * 2
+    whole = files[1].read_text()
+    files[1].write_text(whole[: whole.rfind(",")])  # killed while it wrote the last line
+    assert work(tmp_path / "design.npz", files[1], 1, 2) == 1
+    assert import_results(campaign, files) == 6
+    assert np.asarray(campaign.results().y).tobytes() == expected().tobytes()
+
+
+def test_script_of_the_job_array_is_shell_and_names_its_files(tmp_path):
+    text = slurm_script("runs.sqlite", "design.npz", "job.sh", 3)
+    (tmp_path / "job.sh").write_text(text)
+    subprocess.run(["sh", "-n", tmp_path / "job.sh"], check=True)
+    assert "--array=0-2" in text
+    assert "owlfi campaign import runs.sqlite results-*.csv" in text
+    with pytest.raises(ValueError, match=r"reads the design as .npz"):
+        slurm_script("runs.sqlite", "design.csv", "job.sh", 3)
+
+
+def test_failures_come_back_too(campaign, tmp_path):
+    found = results(campaign, tmp_path)
+    found[0] |= {"y_1": "", "y_2": ""}
+    found[1] |= {"y_1": "nan"}
+    import_results(campaign, [write(tmp_path / "x.csv", found)])
+    assert campaign.status().failures == {"exception": 1, "not finite": 1}
+    assert_array_equal(campaign.results().thetas, [[np.pi]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run": "ab" * 16}, "x.csv, line 3: there is no run 'abab"),
+        ({"a": "1.01"}, "x.csv, line 3: a is 1.01, in the design it is 1.0"),
+        ({"u_1": "7"}, "line 3: u_1 is 7, in the design it is 1.5"),
+        ({"y_1": "much"}, "line 3: 'much' is no number"),
+        ({"y_2": ""}, "one number of columns"),
+    ],
+)
+def test_what_does_not_belong_is_refused_and_nothing_is_read(campaign, tmp_path, change, message):
+    found = results(campaign, tmp_path)
+    found[1] |= change
+    with pytest.raises(ValueError, match=message):
+        import_results(campaign, [write(tmp_path / "x.csv", found)])
+    assert campaign.status().done == 0
+
+
+def test_results_that_contradict_what_is_known_are_refused(campaign, tmp_path):
+    found = results(campaign, tmp_path)
+    campaign.run(executor="here", budget=2, check=False)
+    other = write(tmp_path / "x.csv", [found[0] | {"y_1": "3.0"}])
+    with pytest.raises(ValueError, match="made with another simulator"):
+        import_results(campaign, [other])
+    twice = write(tmp_path / "y.csv", [found[4], found[4] | {"y_1": "3.0"}])
+    with pytest.raises(ValueError, match="two different results"):
+        import_results(campaign, [twice])
+
+
+def test_other_files_are_refused(campaign, tmp_path):
+    with pytest.raises(ValueError, match=r"must end in .csv or .npz, got design.xls"):
+        export_design(campaign, tmp_path / "design.xls")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="has no column run"):
+        import_results(campaign, [tmp_path / "x.csv"])
