@@ -18,8 +18,10 @@ SOURCES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
 
 MATHEMATICS = [
+    "certificate",
     "checks",
     "closed_forms",
+    "coordinates",
     "embeddings",
     "kernel_algebra",
     "keys",
@@ -27,18 +29,20 @@ MATHEMATICS = [
     "line_quadrature",
     "measures",
     "median",
+    "minimise",
     "mmd",
     "points",
     "quadrature",
     "special",
     "structure",
     "sums",
+    "tuned_weights",
+    "tuning",
 ]
-TUNING = ["certificate", "coordinates", "minimise", "tuned_weights", "tuning"]
 PROBLEM = ["failures", "observed", "optional", "prior", "problem", "rules", "simulator"]
 METHODS = ["inference", "progress", "results"]
 LAYERS = [
-    [*MATHEMATICS, *TUNING],
+    MATHEMATICS,
     [*PROBLEM, "transforms"],
     ["models"],
     METHODS,
