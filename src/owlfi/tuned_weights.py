@@ -58,7 +58,7 @@ def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
         return eqx.tree_at(
             lambda q: q.certificate, unweighted(u), _too_few(u), is_leaf=lambda leaf: leaf is None
         )
-    tuned = _tuned(k, measure, u.reshape(-1, *u.shape[-2:]), samples)
+    tuned = tune(k, measure, u.reshape(-1, *u.shape[-2:]), samples).quadrature
     return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
 
 
@@ -81,7 +81,21 @@ def _too_few(u: Array) -> Certificate:
     return Certificate(unknown, unknown, unknown, unknown, lengthscale, none, verdict)
 
 
-def _tuned(k: Kernel, measure: Measure, designs: Array, samples: Array) -> Quadrature:
+class Tuning(NamedTuple):
+    """Fitted kernels of some designs, and the weights that follow."""
+
+    laws: tuple[Measure, ...]
+    """The measure of the noise in each system of coordinates."""
+    points: Float[Array, "b m s"]
+    """The designs in the coordinates that were chosen."""
+    fit: Fit
+    quadrature: Quadrature
+
+
+def tune(
+    k: Kernel, measure: Measure, designs: Float[Array, "b m s"], samples: Float[Array, "b t m d"]
+) -> Tuning:
+    """The work of `tuned_weights` on checked arrays, with all that it finds on its way."""
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
     grams = _grams(k, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
@@ -89,7 +103,8 @@ def _tuned(k: Kernel, measure: Measure, designs: Array, samples: Array) -> Quadr
     fitted = fit(first, grams, scales, _outermost(measure, designs[:, :_LARGEST_FIT]))
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted)
-    return _certified(designs, fitted, calm, equal, _is_constant(grams))
+    quadrature = _certified(designs, fitted, calm, equal, _is_constant(grams))
+    return Tuning(laws, points, fitted, quadrature)
 
 
 def _certified(
