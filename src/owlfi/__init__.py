@@ -8,6 +8,8 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+from owlfi.adaptive import AdaptiveDesign, adaptive_design  # noqa: E402
+from owlfi.certificate import Certificate, Verdict  # noqa: E402
 from owlfi.embeddings import Embedding, embed  # noqa: E402
 from owlfi.inference import (  # noqa: E402
     accepted,
@@ -68,13 +70,20 @@ from owlfi.quadrature import (  # noqa: E402
     squared_worst_case_error,
 )
 from owlfi.results import Estimate, Posterior, load  # noqa: E402
-from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
+from owlfi.rules import Adaptive, OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
+from owlfi.tuned_weights import tuned_weights  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
 
 __all__ = [
+    "Adaptive",
+    "AdaptiveDesign",
+    "Certificate",
+    "Verdict",
+    "adaptive_design",
+    "tuned_weights",
     "Beta",
     "Constant",
     "Embedding",

@@ -21,7 +21,7 @@ from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.points import sobol
 from owlfi.quadrature import Quadrature
-from owlfi.tuned_weights import Tuning, tune, tuned_weights
+from owlfi.tuned_weights import FEWEST, Tuning, tune, tuned_weights
 from owlfi.tuning import FAMILIES
 
 _CANDIDATES = 2048  # for each spread
@@ -67,13 +67,25 @@ class AdaptiveDesign(eqx.Module):
             raise ValueError(f"all {n} runs are done; take the quadrature()")
         usual = max(n, _pilots(*self.sequence.shape) - n)
         count = min(self.left, usual if count is None else as_count("count", count))
-        if n < _pilots(*self.sequence.shape) or self.y is None:
-            return self.sequence[n : n + count]
-        tuning = tune(self.kernel, self.measure, self.points[None], self.y[None])
+        if n < _pilots(*self.sequence.shape) or self.y is None or n < FEWEST:
+            return self._unused()[:count]
+        tuning = self._tuned(self.y)
         certificate = tuning.quadrature.certificate
         if certificate is None or int(certificate.verdict[0]) != Verdict.WEIGHTED:
-            return self.sequence[n : n + count]
+            return self._unused()[:count]
         return _greedy(tuning, self.measure, self.candidates, count)
+
+    def _tuned(self, y: Array) -> Tuning:
+        """Where weights do not help, those of the sequence count, and the chosen ones do not."""
+        plain = self._in_sequence().astype(float)
+        return tune(self.kernel, self.measure, self.points[None], y[None], plain / plain.sum())
+
+    def _in_sequence(self) -> Array:
+        return (self.points[:, None] == self.sequence).all(-1).any(1)
+
+    def _unused(self) -> Array:
+        used = (self.sequence[:, None] == self.points).all(-1).any(1)
+        return self.sequence[~used]
 
     def tell(self, u: Any, y: Any) -> "AdaptiveDesign":
         """The design with more runs: y (count, d) at points u (count, s), or (t, count, d).
@@ -103,7 +115,9 @@ class AdaptiveDesign(eqx.Module):
         """
         if self.y is None:
             raise ValueError("no run is done yet: ask() for points, and tell(u, y) what they gave")
-        return tuned_weights(self.kernel, self.measure, self.points, self.y)
+        if len(self.points) < FEWEST or not self._in_sequence().any():
+            return tuned_weights(self.kernel, self.measure, self.points, self.y)
+        return jax.tree.map(lambda leaf: leaf[0], self._tuned(self.y).quadrature)
 
 
 def adaptive_design(key: Key[Array, ""], kernel: Any, measure: Any, m: int) -> AdaptiveDesign:

@@ -13,13 +13,14 @@ LARGEST_ABSOLUTE_SUM = 30.0
 
 
 class Verdict(IntEnum):
-    """Whether the tuned weights were taken, and why not."""
+    """Whether optimal weights were taken, and why not."""
 
     WEIGHTED = 0
     CONSTANT = 1
     TOO_FEW = 2
     UNEXPLAINED = 3
     HARMFUL = 4
+    EXPLODING = 5
 
 
 class Certificate(eqx.Module):
@@ -37,6 +38,14 @@ class Certificate(eqx.Module):
     family: Int[Array, "..."]
     verdict: Int[Array, "..."]
     """A `Verdict`: anything but 0 means that equal weights were taken."""
+
+
+def without_estimate(points: Float[Array, "... m s"], verdict: Verdict) -> Certificate:
+    """A certificate that knows nothing but why the weights are equal."""
+    unknown = jnp.full(points.shape[:-2], jnp.nan)
+    lengthscale = jnp.full((*points.shape[:-2], points.shape[-1]), jnp.nan)
+    family, code = (jnp.full(points.shape[:-2], number) for number in (0, int(verdict)))
+    return Certificate(unknown, unknown, unknown, unknown, lengthscale, family, code)
 
 
 def explanation(
@@ -72,6 +81,12 @@ def _helps(m: int, certificate: Certificate) -> str:
             return "The simulations do not depend on u: equal weights are exact."
         case Verdict.TOO_FEW:
             return f"{m} points are too few to tune weights (4 are needed): equal weights are used."
+        case Verdict.EXPLODING:
+            return (
+                "Equal weights are used: optimal ones explode for this kernel at these points "
+                f"(absolute values that sum to more than {LARGEST_ABSOLUTE_SUM:.0f}) and would "
+                "amplify every deviation. Use kernel='tuned', sobol points, or more points."
+            )
         case Verdict.UNEXPLAINED:
             return (
                 "Equal weights are used: the simulations vary with u in no way that "
@@ -92,7 +107,7 @@ def _helps(m: int, certificate: Certificate) -> str:
 
 
 def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
-    if int(certificate.verdict) in (Verdict.CONSTANT, Verdict.TOO_FEW):
+    if int(certificate.verdict) in (Verdict.CONSTANT, Verdict.TOO_FEW, Verdict.EXPLODING):
         return []
     found = []
     unexplained = float(certificate.unexplained)

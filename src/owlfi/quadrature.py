@@ -153,6 +153,13 @@ def unweighted(points: Float[Array, "... m s"], *, unbiased: bool = False) -> Qu
     return Quadrature(points, _equal(points), jnp.nan * blank, blank, 0 * blank, unbiased)
 
 
+def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadrature:
+    """The quadrature with what is known of its error."""
+    return eqx.tree_at(
+        lambda q: q.certificate, quadrature, certificate, is_leaf=lambda leaf: leaf is None
+    )
+
+
 def _equal(u: Array) -> Array:
     return jnp.full(u.shape[:-1], 1 / u.shape[-2], float)
 

@@ -5,18 +5,36 @@
 
 import abc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi.adaptive import AdaptiveDesign, adaptive_design
+from owlfi.certificate import LARGEST_ABSOLUTE_SUM, Verdict, without_estimate
+from owlfi.checks import as_array, as_count, brief
 from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.keys import as_key
+from owlfi.measures import Measure
 from owlfi.median import median_heuristic
 from owlfi.points import iid, sobol
 from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature, optimal_weights, unweighted
+from owlfi.quadrature import (
+    Pilot,
+    Quadrature,
+    optimal_weights,
+    unweighted,
+    with_certificate,
+)
+from owlfi.simulator import simulate
+from owlfi.tuned_weights import tuned_weights
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
+_WORDS = ("tuned", "median")
 
 
 class Rule(eqx.Module):
@@ -34,7 +52,7 @@ class VStatistic(Rule):
     'iid'
     """
 
-    m: int = eqx.field(static=True, default=256)
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
     points: Points = eqx.field(static=True, default=iid)
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
@@ -44,10 +62,19 @@ class VStatistic(Rule):
 class UStatistic(Rule):
     """Equal weights without the pairs i = j: unbiased on independent points."""
 
-    m: int = eqx.field(static=True, default=256)
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         return unweighted(iid(key, self.m, problem.simulator.measure), unbiased=True)
+
+
+def _as_choice(kernel: Any) -> Kernel | str:
+    if not isinstance(kernel, Kernel) and kernel not in _WORDS:
+        raise ValueError(
+            f"kernel must be 'tuned', 'median' or a kernel on u such as SquaredExponential(1.0), "
+            f"got {brief(kernel)}"
+        )
+    return kernel
 
 
 class OptimallyWeighted(Rule):
@@ -55,23 +82,96 @@ class OptimallyWeighted(Rule):
 
     m: the number of points.
     points: how they are chosen: sobol, iid, halton, ...
-    kernel: the base kernel c. "median" is the paper's rule, a squared exponential at the median
-        lengthscale of the points; or any kernel on the space of u.
+    kernel: the base kernel c. "tuned" fits it to simulations on the points at some thetas of the
+        prior (see `tuned_weights`), which are counted and kept as the quadrature's `pilot`;
+        "median" is the paper's rule, a squared exponential at the median lengthscale of the points;
+        or any kernel on the space of u, whose weights are used as they come.
+    thetas: how many thetas the simulations of "tuned" are made at.
+
+    Where weights would do harm, "tuned" and "median" give equal ones; `explain()` says so.
+
+    Raises ValueError for another word; when applied, where the simulations fail at every theta.
 
     >>> OptimallyWeighted(m=64, kernel="median").m
     64
     """
 
-    m: int = eqx.field(static=True, default=256)
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
     points: Points = eqx.field(static=True, default=sobol)
-    kernel: Kernel | str = "median"
+    kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
+    thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        point_key, theta_key = jax.random.split(as_key(key))
         measure = problem.simulator.measure
-        u = self.points(key, self.m, measure)
-        return optimal_weights(self._kernel(u), measure, u)
-
-    def _kernel(self, u: Array) -> Kernel:
+        u = self.points(point_key, self.m, measure)
         if isinstance(self.kernel, Kernel):
-            return self.kernel
-        return SquaredExponential(median_heuristic(u))
+            return optimal_weights(self.kernel, measure, u)
+        if self.kernel == "median":
+            return median_weights(measure, u)
+        thetas = problem.prior.sample(theta_key, self.thetas)
+        runs = simulate(problem.simulator, thetas, unweighted(u), keep_failed=True)
+        kept = _finite(runs.y, thetas)
+        quadrature = tuned_weights(problem.kernel, measure, u, runs.y[kept])
+        return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
+
+
+class Adaptive(Rule):
+    """Tuned weights on points that are chosen one after the other for the simulator.
+
+    A Sobol pilot of max(32, 3 s, m / 4) points, then greedy points under the kernel fitted so far,
+    fitted anew whenever their number has doubled. m counts all of them; each is run at as many
+    thetas of the prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
+
+    Raises ValueError where the simulations fail at every theta.
+
+    >>> Adaptive(m=100).m
+    100
+    """
+
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
+    thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        design_key, theta_key = jax.random.split(as_key(key))
+        simulator = problem.simulator
+        thetas = problem.prior.sample(theta_key, self.thetas)
+        design = adaptive_design(design_key, problem.kernel, simulator.measure, self.m)
+        calls = 0
+        while design.left:
+            u = design.ask()
+            runs = simulate(simulator, thetas, unweighted(u), check=not calls, keep_failed=True)
+            calls += runs.calls
+            kept = _finite(runs.y, thetas)
+            thetas, design = thetas[kept], _of_thetas(design, kept).tell(u, runs.y[kept])
+        return _with_pilot(design.quadrature(), Pilot(thetas, as_array("y", design.y), calls))
+
+
+def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
+    """The paper's weights, or equal ones where those explode or there is one point."""
+    if len(u) == 1:
+        return unweighted(u)
+    quadrature = optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+    if float(quadrature.sum_of_absolute_weights) <= LARGEST_ABSOLUTE_SUM:
+        return quadrature
+    return with_certificate(unweighted(u), without_estimate(u, Verdict.EXPLODING))
+
+
+def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
+    """Which thetas gave finite numbers at all points."""
+    finite = np.asarray(jnp.isfinite(y).all((1, 2)))
+    if not finite.any():
+        raise ValueError(
+            f"y is NaN or infinite for some u at all {len(thetas)} thetas of the prior that were "
+            f"tried, such as {np.asarray(thetas[0])}; mend the generator, narrow the prior, or "
+            "use VStatistic or kernel='median', which simulate nothing beforehand"
+        )
+    return np.flatnonzero(finite)
+
+
+def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:
+    return design if design.y is None else eqx.tree_at(lambda d: d.y, design, design.y[kept])
+
+
+def _with_pilot(quadrature: Quadrature, pilot: Pilot) -> Quadrature:
+    return eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda leaf: leaf is None)

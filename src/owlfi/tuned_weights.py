@@ -9,17 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict
+from owlfi.certificate import (
+    LARGEST_ABSOLUTE_SUM,
+    LARGEST_UNEXPLAINED,
+    Certificate,
+    Verdict,
+    without_estimate,
+)
 from owlfi.checks import as_rows
 from owlfi.coordinates import coordinate_systems
 from owlfi.embeddings import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
-from owlfi.quadrature import Quadrature, solve_gram, unweighted
-from owlfi.tuning import FAMILIES, Fit, constant_errors, fit
+from owlfi.quadrature import Quadrature, solve_gram, unweighted, with_certificate
+from owlfi.tuning import FAMILIES, Fit, base_gram, constant_errors, fit
 
 _LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
-_FEWEST = 4
+FEWEST = 4
 _CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
 _CALM_SUM = 2.0  # of absolute weights; below, they are calm already
 _ROUNDING = 4e-16
@@ -54,10 +60,8 @@ def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
     k, measure = as_kernel(kernel), as_measure(measure)
     u = as_points("points", points, measure, batched=True)
     samples = _samples(u, as_rows("y", y, batched=True))
-    if u.shape[-2] < _FEWEST:
-        return eqx.tree_at(
-            lambda q: q.certificate, unweighted(u), _too_few(u), is_leaf=lambda leaf: leaf is None
-        )
+    if u.shape[-2] < FEWEST:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.TOO_FEW))
     tuned = tune(k, measure, u.reshape(-1, *u.shape[-2:]), samples).quadrature
     return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
 
@@ -73,14 +77,6 @@ def _samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
     return y.reshape(batch[0] if batch else 1, -1, *y.shape[-2:])
 
 
-def _too_few(u: Array) -> Certificate:
-    unknown = jnp.full(u.shape[:-2], jnp.nan)
-    lengthscale = jnp.full((*u.shape[:-2], u.shape[-1]), jnp.nan)
-    none = jnp.zeros(u.shape[:-2], int)
-    verdict = jnp.full(u.shape[:-2], int(Verdict.TOO_FEW))
-    return Certificate(unknown, unknown, unknown, unknown, lengthscale, none, verdict)
-
-
 class Tuning(NamedTuple):
     """Fitted kernels of some designs, and the weights that follow."""
 
@@ -93,16 +89,25 @@ class Tuning(NamedTuple):
 
 
 def tune(
-    k: Kernel, measure: Measure, designs: Float[Array, "b m s"], samples: Float[Array, "b t m d"]
+    k: Kernel,
+    measure: Measure,
+    designs: Float[Array, "b m s"],
+    samples: Float[Array, "b t m d"],
+    plain: Float[Array, " m"] | None = None,
 ) -> Tuning:
-    """The work of `tuned_weights` on checked arrays, with all that it finds on its way."""
+    """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
+
+    plain: the weights to fall back to; equal ones where left out.
+    """
+    m = designs.shape[1]
+    plain = jnp.full(m, 1 / m) if plain is None else plain
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
     grams = _grams(k, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
     scales = jnp.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
     fitted = fit(first, grams, scales, _outermost(measure, designs[:, :_LARGEST_FIT]))
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
-    calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted)
+    calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
     quadrature = _certified(designs, fitted, calm, equal, _is_constant(grams))
     return Tuning(laws, points, fitted, quadrature)
 
@@ -187,23 +192,23 @@ class _Weights(NamedTuple):
 
 
 @eqx.filter_jit
-def _solve(designs: Array, z: Array, norm2: Array, fitted: Fit) -> tuple[_Weights, _Weights]:
-    """Calm and equal weights of each design."""
+def _solve(
+    designs: Array, z: Array, norm2: Array, fitted: Fit, plain: Array
+) -> tuple[_Weights, _Weights]:
+    """Calm and plain weights of each design."""
 
     def one(design: tuple[Array, Array, Array, Fit]) -> tuple[_Weights, _Weights]:
         u, zu, own, found = design
-        branches = [lambda scale, f=family: f(scale).gram(u, u) for family in FAMILIES]
-        gram = jax.lax.switch(found.family, branches, found.lengthscale) + found.constant
+        gram = base_gram(found.family, found.lengthscale, u) + found.constant
         system = gram, zu + found.constant, own + found.constant
-        equal = jnp.full(len(u), 1 / len(u))
-        nothing = _Weights(equal, _risk(*system, found.nugget, equal), jnp.array(1.0), 0.0 * own)
-        return _calm(*system, found.nugget), nothing
+        risk = _risk(*system, found.nugget, plain)
+        return _calm(*system, found.nugget), _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
 
     return jax.lax.map(one, (designs, z, norm2, fitted))
 
 
 def _calm(gram: Array, z: Array, norm2: Array, nugget: Array) -> _Weights:
-    """The weights of the largest nugget that keeps the risk near its least.
+    """The weights of the largest nugget that keeps the risk near its least, never exploding.
 
     The risk is flat in the nugget where weights are huge: they cancel for nothing.
     """
@@ -216,14 +221,15 @@ def _calm(gram: Array, z: Array, norm2: Array, nugget: Array) -> _Weights:
     best = solved(nugget)
     limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
 
-    def harmless(pair: tuple[_Weights, _Weights]) -> Array:
-        large = jnp.abs(pair[0].weights).sum() > _CALM_SUM
-        return large & (pair[1].risk <= limit) & (pair[0].nugget < 1)
+    def calmer_is_better(pair: tuple[_Weights, _Weights]) -> Array:
+        size = jnp.abs(pair[0].weights).sum()
+        flat = (size > _CALM_SUM) & (pair[1].risk <= limit)
+        return ((size > LARGEST_ABSOLUTE_SUM) | flat) & (pair[0].nugget < 1)
 
     def calmer(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
         return pair[1], solved(10 * pair[1].nugget)
 
-    return jax.lax.while_loop(harmless, calmer, (best, solved(10 * best.nugget)))[0]
+    return jax.lax.while_loop(calmer_is_better, calmer, (best, solved(10 * best.nugget)))[0]
 
 
 def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:

@@ -6,7 +6,7 @@ how smoothly, and along which coordinates, k(y(u), ·) varies with u.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,6 +31,12 @@ def _matern(nu: float, lengthscale: Array) -> CoordinateKernel:
 
 FAMILIES = (SquaredExponential, partial(_matern, 2.5), partial(_matern, 1.5))
 FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
+
+
+def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
+    """c(u, u) of the family with this index."""
+    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in FAMILIES]
+    return jax.lax.switch(family, branches, lengthscale)
 
 
 class Fit(NamedTuple):
@@ -70,9 +76,9 @@ class _Criterion(NamedTuple):
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
         return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
 
-    def matrix(self, family: Any, x: Array) -> Array:
+    def matrix(self, family: Array, x: Array) -> Array:
         nugget, constant, lengthscale = self.parameters(x)
-        gram = family(lengthscale).gram(self.points, self.points)
+        gram = base_gram(family, lengthscale, self.points)
         return gram + constant + nugget * jnp.eye(len(self.points))
 
 
@@ -85,10 +91,23 @@ def _likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
 def _likelihood_and_parts(matrix: Array, grams: Array) -> tuple[Array, tuple[Array, Array]]:
     m = matrix.shape[0]
     factor = jnp.linalg.cholesky(matrix)
-    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+    inverse = _inverse(factor)
     traces = jnp.einsum("ij,tij->t", inverse, grams)
     value = m * jnp.log(traces).mean() + 2 * jnp.log(jnp.diagonal(factor)).sum()
     return value, (inverse, jnp.einsum("t,tij->ij", 1 / (traces * len(traces)), grams))
+
+
+def _inverse(factor: Array) -> Array:
+    """(L Lᵀ)⁻¹; small ones row by row, which many designs can do side by side."""
+    m = factor.shape[0]
+    if m > _SMALL_DESIGN:
+        return jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+
+    def row(i: Array, found: Array) -> Array:
+        return found.at[i].set((jnp.eye(m)[i] - factor[i] @ found) / factor[i, i])
+
+    root = jax.lax.fori_loop(0, m, row, jnp.zeros((m, m)))
+    return root.T @ root
 
 
 def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
@@ -123,39 +142,31 @@ def fit(
 
 def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fit:
     """The first family chooses the coordinates; the others start from where it ended."""
-    systems = [
-        _Criterion(u, width * u.shape[-1] ** 0.5) for u, width in zip(points, scales, strict=True)
-    ]
+    systems = len(points)
+    widths = scales * points.shape[-1] ** 0.5
+    start = _Criterion(points[0], widths[0]).start()
 
-    def fitted(family: int, criterion: _Criterion, start: Array) -> tuple[_Criterion, Array, Fit]:
-        def deviance(x: Array) -> Array:
-            return _likelihood(criterion.matrix(FAMILIES[family], x), grams)
+    def stage(best: tuple[Fit, Array], number: Array) -> tuple[tuple[Fit, Array], None]:
+        searching = number < systems
+        coordinates = jnp.where(searching, number, best[0].coordinates)
+        family = jnp.where(searching, 0, number - systems + 1)
+        criterion = _Criterion(points[coordinates], widths[coordinates])
+        first = jnp.where(searching, start, best[1])
+        x = minimise(lambda x: _likelihood(criterion.matrix(family, x), grams), first)
+        found = _assess(family, criterion, x, grams, outermost)._replace(coordinates=coordinates)
+        better = found.unexplained < best[0].unexplained  # NaN is not
+        chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
+        return chosen, None
 
-        x = minimise(deviance, start)
-        return criterion, x, _assess(family, criterion, x, grams, outermost)
-
-    found = [fitted(0, criterion, criterion.start()) for criterion in systems]
-    found = [(c, x, f._replace(coordinates=jnp.array(j))) for j, (c, x, f) in enumerate(found)]
-    criterion, x, best = _least(found)
-    coordinates, fits = best.coordinates, [best]
-    for family in range(1, len(FAMILIES)):
-        _, x, other = fitted(family, criterion, x)
-        fits.append(other._replace(coordinates=coordinates))
-    return _least([(None, None, f) for f in fits])[2]
-
-
-def _least(found: list[tuple[Any, Any, Fit]]) -> tuple[Any, Any, Fit]:
-    """The fit with the smallest leave-one-out error."""
-    errors = jnp.stack([f.unexplained for _, _, f in found])
-    best = jnp.argmin(jnp.where(jnp.isnan(errors), jnp.inf, errors))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves)[best], *found)
+    nothing = Fit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
+    stages = jnp.arange(systems + len(FAMILIES) - 1)
+    return jax.lax.scan(stage, (nothing, start), stages)[0][0]
 
 
-def _assess(family: int, criterion: _Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
+def _assess(family: Array, criterion: _Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
     nugget, constant, lengthscale = criterion.parameters(x)
     m = len(criterion.points)
-    factor = jnp.linalg.cholesky(criterion.matrix(FAMILIES[family], x))
-    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+    inverse = _inverse(jnp.linalg.cholesky(criterion.matrix(family, x)))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
     precision = jnp.diagonal(inverse)
     left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
@@ -164,7 +175,7 @@ def _assess(family: int, criterion: _Criterion, x: Array, grams: Array, outermos
     unexplained = left_out.mean(1) / jnp.maximum(constant_errors(grams), _TINY)
     return Fit(
         jnp.array(0),
-        jnp.array(family),
+        family,
         jnp.broadcast_to(lengthscale, criterion.scales.shape),
         constant,
         nugget,
