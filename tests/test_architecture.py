@@ -35,7 +35,16 @@ MATHEMATICS = [
     "sums",
 ]
 PROBLEM = ["failures", "prior", "problem", "rules", "simulator"]
-LAYERS = [MATHEMATICS, PROBLEM, ["models"], ["campaign"], ["experiments"], ["cli"]]
+LAYERS = [
+    MATHEMATICS,
+    PROBLEM,
+    ["models"],
+    ["campaign"],
+    ["study"],
+    ["experiments"],
+    ["campaign_cli"],
+    ["cli"],
+]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")
 
 
