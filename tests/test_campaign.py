@@ -28,6 +28,7 @@ from owlfi import (
 )
 from owlfi.campaign import Campaign, NotRepeatableError, TooManyFailuresError
 from owlfi.campaign.store import Store, network_file_system
+from owlfi.models.wind_farm import stored_runs
 
 C = SquaredExponential(1.0)
 PLANE = Normal(dim=2)
@@ -442,3 +443,12 @@ def test_network_file_systems_are_found_and_warned_of(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     with pytest.warns(UserWarning, match=r"network file system \(nfs4\)"):
         Store.create(Path(tmp_path / "home" / "x"), recipe="")
+
+
+@pytest.mark.slow
+def test_wind_farm_of_the_paper_as_a_campaign(tmp_path):
+    stored = stored_runs()
+    weighted = optimal_weights(C, Normal(), stored.u[:100])
+    campaign = planned(tmp_path, "owlfi.models:wind_farm", stored.theta[:100], weighted)
+    assert campaign.run(workers=2, time_limit=60).done == 1_000
+    assert_allclose(campaign.results().y, stored.y[:100], rtol=1e-12)

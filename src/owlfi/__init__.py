@@ -61,9 +61,12 @@ from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
+from owlfi.campaign import Campaign, Command  # noqa: E402  isort: skip
 
 __all__ = [
     "Beta",
+    "Campaign",
+    "Command",
     "Constant",
     "Embedding",
     "Empirical",

@@ -100,6 +100,8 @@ class _Reader:
         method = self.values.get("method", "abc")
         self._check_method(method)
         run = dict(self.values.get("run", {}))
+        if "command" in self.values:
+            run.pop("time_limit", None)  # the command keeps it
         if "dask" in run:
             run["executor"] = run.pop("dask")
         return Study(

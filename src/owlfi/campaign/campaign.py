@@ -16,7 +16,6 @@ from owlfi.campaign.design import Design
 from owlfi.campaign.driver import Driver, Progress, TooManyFailuresError
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.engines import Engine, InProcess, as_engine
-from owlfi.campaign.external import Command
 from owlfi.campaign.outcome import RETRIED
 from owlfi.campaign.recipe import as_recipe, as_simulator, changes, sources
 from owlfi.campaign.status import Status, read_status, this_process
@@ -137,7 +136,8 @@ class Campaign:
         executor: a pool of processes where left out; any concurrent.futures.Executor; a Dask
             client, or the address of its scheduler; "here" for this process.
         workers: the number of processes, one for each core where left out.
-        time_limit: seconds after which a run is killed; processes and commands only.
+        time_limit: seconds after which a run is killed; for processes only. A Command has its own,
+            which holds everywhere.
         retries: how often a run that took too long or died is made again.
         max_failures: the share of failed runs (and at least 10) above which the campaign stops.
         budget: the most runs to make now.
@@ -185,8 +185,7 @@ class Campaign:
             raise ValueError(f"time_limit must be positive seconds, got {limit!r}")
         if isinstance(executor, str) and executor == "here":
             return InProcess()
-        command = isinstance(self.original.generator, Command)
-        return as_engine(executor, self.recipe, workers, limit, command)
+        return as_engine(executor, self.recipe, workers, limit)
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
@@ -279,8 +278,6 @@ class Campaign:
         store.put(driver=this_process(), running=0)
         try:
             driver.drive(runs)
-            if check:
-                store.put(checked=True)
         except TooManyFailuresError as error:
             raise TooManyFailuresError(f"{error}:\n{self.failures(_SHOWN_FAILURES)}") from None
         finally:
