@@ -302,10 +302,14 @@ def test_workers_that_die_are_replaced_and_their_runs_made_again(tmp_path, monke
 
 def test_remembered_simulator_remembers_failures(tmp_path):
     campaign = Campaign.create(tmp_path / "runs.sqlite", on_line(models.misbehaving))
+    theta, u = jnp.array([1.0 * models.RAISES]), jnp.array([[1.0], [-1.0]])
     for _ in range(2):
         with pytest.raises(ValueError, match=r"failed \(exception\) at theta = \[1.\], u = \[1.\]"):
-            campaign.simulator([models.RAISES], [-1.0, 1.0])
-    assert campaign.simulator([models.RAISES], [-1.0]).shape == (1, 1)
+            campaign.simulator(theta, u[:1])
+    assert_array_equal(campaign.simulator.rows(theta, u), [[np.nan], [0.0]])
+    with pytest.raises(ValueError, match=r"NaN or infinite.*theta = \[1.\], u = \[1.\]"):
+        campaign.simulator(theta, u)
+    assert "no solution here" in campaign.failures()
 
 
 def test_too_many_failures_stop_the_campaign_with_a_summary(tmp_path):

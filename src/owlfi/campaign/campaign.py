@@ -229,7 +229,9 @@ class Campaign:
     def rows(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d) at one theta and u (m, s), from the store where it is known.
 
-        Raises ValueError for a run that failed, now or before.
+        A run that failed, now or before, is a row of NaN; `failures` tells why.
+
+        Raises ValueError where every run failed, so that d is not known.
         """
         inputs = [(as_bytes(theta), as_bytes(row)) for row in np.asarray(u)]
         runs = [Run(digest(*pair), None, *pair) for pair in inputs]
@@ -243,7 +245,9 @@ class Campaign:
                 with here:
                     self._drive(store, list(missing.values()), 2, 1.0, False, None)
                 found |= {name: store.output(name) for name in missing}
-        return np.stack([_output(run, found[run.digest]) for run in runs])
+        with self.reading() as store:
+            columns = store.fact("columns")
+        return np.stack([_output(run, found[run.digest], columns) for run in runs])
 
     def pending(self) -> list[Run]:
         """The runs of the design that have not ended, in its order."""
@@ -355,9 +359,13 @@ def _as_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Desi
     return Design(np.asarray(checked), quadrature)
 
 
-def _output(run: Run, found: tuple[str, bytes | None, str] | None) -> np.ndarray:
+def _output(
+    run: Run, found: tuple[str, bytes | None, str] | None, columns: int | None
+) -> np.ndarray:
     assert found is not None
     state, y, error = found
+    if y is None and columns is not None:
+        return np.full(columns, np.nan)
     if y is None:
         raise ValueError(
             f"the simulator failed ({state}) at theta = {np.frombuffer(run.theta)}, "
