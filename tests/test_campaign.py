@@ -60,7 +60,9 @@ def planned(path, simulator=None, thetas=THETAS, quadrature=None):
 # The same results, however they are run
 
 
-@pytest.fixture(scope="module", params=[numpy_simulator, jax_simulator])
+@pytest.fixture(
+    scope="module", params=[pytest.param(numpy_simulator, marks=pytest.mark.slow), jax_simulator]
+)
 def by_processes(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("processes")
     simulator = request.param()
@@ -292,6 +294,7 @@ def test_failures_can_be_left_out_of_the_weights(with_failures):
         with_failures.results(on_failure="ignore")
 
 
+@pytest.mark.slow
 def test_workers_that_die_are_replaced_and_their_runs_made_again(tmp_path, monkeypatch):
     (tmp_path / "seen").mkdir()
     monkeypatch.setenv("OWLFI_TEST_LOG", str(tmp_path / "seen"))
@@ -345,22 +348,6 @@ def test_functions_that_workers_cannot_import_are_refused(tmp_path):
     assert "mine is defined in a script or notebook" in ran.stderr
     assert "from model import mine" in ran.stderr
     assert not (tmp_path / "x.sqlite").exists()
-
-
-def test_script_needs_no_guard(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import owlfi\nfrom owlfi.campaign import Campaign\nprint('started')\n"
-        "c = owlfi.SquaredExponential(1.0)\n"
-        "q = owlfi.equal_weights(c, owlfi.Normal(), [0.0, 1.0])\n"
-        "campaign = Campaign.create('x.sqlite', 'owlfi.models:wind_farm', [20.0], q)\n"
-        "print(campaign.run(workers=1).done)\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, env=environment
-    )
-    assert ran.stdout.split() == ["started", "2"], ran.stderr
 
 
 def test_wrong_designs_and_files_are_refused(tmp_path):
