@@ -375,6 +375,8 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
     [
         ({"workers": 0}, "workers must be a whole number of at least 1"),
         ({"time_limit": -1.0}, "time_limit must be positive"),
+        ({"executor": "here", "time_limit": 1.0}, "an engine that can kill a run"),
+        ({"max_failures": 20}, "max_failures must be a share from 0 to 1, got 20"),
         ({"retries": -1}, "retries must be a whole number of at least 0"),
         ({"executor": 3}, "executor must be a concurrent.futures.Executor"),
         ({"executor": ThreadPoolExecutor(1), "time_limit": 1.0}, "an engine that can kill a run"),
@@ -383,6 +385,13 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
 def test_wrong_options_are_refused(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         planned(tmp_path).run(**options)
+
+
+def test_executor_that_takes_no_more_is_explained(tmp_path):
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(RuntimeError, match=r"takes no more runs .* what had ended is kept"):
+        planned(tmp_path).run(executor=executor)
 
 
 def test_import_paths_that_lead_nowhere_are_refused(tmp_path):

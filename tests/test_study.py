@@ -11,9 +11,18 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from owlfi.campaign import Campaign
+from owlfi.campaign.saving import runs_with_equal_weights
+from owlfi.campaign_cli import _print_saved
 from owlfi.cli import app
 from owlfi.simulator import Simulations
-from owlfi.study import StudyError, constructed, read_study
+from owlfi.study import (
+    StudyError,
+    constructed,
+    make_campaign,
+    plan_study,
+    problem_of,
+    read_study,
+)
 
 TOML = """\
 command = "echo {theta} {u}"
@@ -196,3 +205,22 @@ def test_errors_of_commands_are_one_message(tmp_path):
 @pytest.mark.parametrize("name", ["new", "run", "status", "results", "export", "import", "work"])
 def test_every_command_shows_an_example(name):
     assert f"Example: owlfi campaign {name}" in invoke("campaign", name, "--help").stdout
+
+
+def test_time_saved_is_told_where_the_weights_have_a_certificate(study, capsys):
+    study.write_text(TOML)
+    read = read_study(study)
+    campaign = make_campaign(read)
+    plan_study(read, campaign)
+    campaign.run(executor="here")
+    runs = campaign.results()
+    _print_saved(read, campaign)
+    assert capsys.readouterr().out == ""
+    certificate = types.SimpleNamespace(excess=np.array(1e-4))
+    quadrature = types.SimpleNamespace(certificate=certificate)
+    campaign.design, campaign.results = types.SimpleNamespace(quadrature=quadrature), lambda: runs
+    _print_saved(read, campaign)
+    needed = runs_with_equal_weights(problem_of(read, campaign).kernel, runs, 1e-4)
+    hours = (needed - 12) * campaign.status().mean_seconds / 3600
+    told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
+    assert capsys.readouterr().out.strip() == told

@@ -15,7 +15,7 @@ from owlfi.campaign.assembly import assembled
 from owlfi.campaign.design import Design
 from owlfi.campaign.driver import Driver, Progress, TooManyFailuresError
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.engines import Engine, InProcess, as_engine
+from owlfi.campaign.engines import HERE, Engine, as_engine
 from owlfi.campaign.outcome import RETRIED
 from owlfi.campaign.recipe import as_recipe, as_simulator, changes, sources
 from owlfi.campaign.status import Status, read_status, this_process
@@ -149,6 +149,8 @@ class Campaign:
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
         retries = as_count("retries", retries, 0)
+        if not 0 <= max_failures <= 1:
+            raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
         with self.driving() as store:
             self._check_source(store, accept_changes)
             runs = self._pending(store, retries)
@@ -183,8 +185,6 @@ class Campaign:
     def _new_engine(self, executor: Any, workers: int | None, limit: float | None) -> Engine:
         if limit is not None and not limit > 0:
             raise ValueError(f"time_limit must be positive seconds, got {limit!r}")
-        if isinstance(executor, str) and executor == "here":
-            return InProcess()
         return as_engine(executor, self.recipe, workers, limit)
 
     def status(self) -> Status:
@@ -241,7 +241,7 @@ class Campaign:
         if missing:
             with self.driving() as store:
                 self._check_source(store, False)
-                here = nullcontext() if self._engine else self.started(executor="here")
+                here = nullcontext() if self._engine else self.started(executor=HERE)
                 with here:
                     self._drive(store, list(missing.values()), 2, 1.0, False, None)
                 found |= {name: store.output(name) for name in missing}

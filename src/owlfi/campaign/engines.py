@@ -18,6 +18,7 @@ from pebble import ProcessExpired, ProcessPool
 from owlfi.campaign.external import kill_programs
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
 
+HERE = "here"
 _QUEUED_AHEAD = 64
 
 
@@ -104,7 +105,8 @@ class InProcess:
 def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float | None) -> Engine:
     """The engine that the options of a campaign ask for.
 
-    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text.
+    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
+        "here" for this process.
 
     Raises ValueError for anything else, and for a time limit that the engine cannot keep.
     """
@@ -116,7 +118,7 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
             "give it to the simulator where that is a Command(..., time_limit=...)"
         )
     if isinstance(executor, str):
-        return _on_dask(executor)
+        return InProcess() if executor == HERE else _on_dask(executor)
     if hasattr(executor, "get_executor"):
         executor = executor.get_executor(pure=False)  # equal calls are two runs
     if not isinstance(executor, Executor):
