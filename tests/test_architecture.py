@@ -18,6 +18,7 @@ SOURCES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
 
 MATHEMATICS = [
+    "adaptive",
     "certificate",
     "checks",
     "closed_forms",
@@ -47,8 +48,9 @@ LAYERS = [
     ["models"],
     METHODS,
     ["campaign"],
-    ["plots"],
+    ["plots", "study"],
     ["experiments"],
+    ["campaign_cli"],
     ["cli"],
 ]
 FORBIDDEN = ("matplotlib", "rich", "typer", "owlfi.cli", "owlfi.models", "owlfi.experiments")

@@ -16,11 +16,19 @@ from owlfi.campaign import Campaign
 POINTS = np.linspace(-2, 2, 20)
 
 
+def local_cluster(**options):
+    return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, **options)
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
+    with local_cluster(processes=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
+def any_cluster(request):
+    with local_cluster(processes=request.param) as cluster:
         yield cluster
 
 
@@ -30,12 +38,12 @@ def campaign_of(folder, function, thetas):
     return Campaign.create(folder / "runs.sqlite", simulator, thetas, q)
 
 
-def test_dask_gives_the_same_bytes_by_client_and_by_address(cluster, tmp_path):
+def test_dask_gives_the_same_bytes_by_client_and_by_address(any_cluster, tmp_path):
     folders = [tmp_path / name for name in ("client", "address", "here")]
     results = []
-    with Client(cluster) as client:
+    with Client(any_cluster) as client:
         for folder, executor in zip(
-            folders, (client, cluster.scheduler_address, "here"), strict=True
+            folders, (client, any_cluster.scheduler_address, "here"), strict=True
         ):
             folder.mkdir()
             campaign = campaign_of(folder, models.in_numpy, [1.0, 2.0, 3.0])
@@ -44,6 +52,7 @@ def test_dask_gives_the_same_bytes_by_client_and_by_address(cluster, tmp_path):
     assert len(set(results)) == 1
 
 
+@pytest.mark.slow
 def test_worker_killed_in_the_middle_loses_nothing(cluster, tmp_path):
     campaign = campaign_of(tmp_path, models.slow, [1.0, 2.0, 3.0])
     with Client(cluster) as client:
@@ -57,6 +66,7 @@ def test_worker_killed_in_the_middle_loses_nothing(cluster, tmp_path):
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 def test_workers_without_the_simulator_stop_the_campaign_at_once(cluster, tmp_path, monkeypatch):
     folder = tmp_path / "elsewhere"
     folder.mkdir()

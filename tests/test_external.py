@@ -115,7 +115,7 @@ def test_wrong_commands_are_refused(template, message):
         Command("run {theta} {u}", time_limit=0)
 
 
-def test_campaign_of_commands_keeps_time_limits_on_any_executor(tmp_path):
+def test_campaign_of_commands_keeps_time_limits_on_any_executor_and_tries_again(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
     command = Command(["sh", "-c", 'sleep "$1"; echo "$2"', "sh", "{theta}", "{u}"], time_limit=1.0)
@@ -123,8 +123,9 @@ def test_campaign_of_commands_keeps_time_limits_on_any_executor(tmp_path):
     q = equal_weights(SquaredExponential(1.0), NOISE, [0.5])
     campaign = Campaign.create(tmp_path / "runs.sqlite", simulator, [0.0, 30.0], q)
     with ThreadPoolExecutor(2) as executor:
-        status = campaign.run(executor=executor, retries=0, check=False)
+        status = campaign.run(executor=executor, retries=1, check=False)
     assert status.failures == {"time-out": 1}
+    assert "time-out (2 attempts) at theta = [30.], u = [0.5]: longer than" in campaign.failures()
     assert_array_equal(campaign.results().y.ravel(), [0.5])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLE = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+CAMPAIGN = re.search(r"```python\n((?:(?!```).)*?Campaign.*?)```", README, re.DOTALL)
 
 
 def test_example_prints_the_numbers_beside_it() -> None:
@@ -27,3 +28,14 @@ def test_example_has_at_most_twenty_lines() -> None:
 def test_pictures_and_pages_exist() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (Path(__file__).parents[1] / target).is_file(), target
+
+
+def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
+    assert CAMPAIGN is not None
+    assert len([line for line in CAMPAIGN[1].splitlines() if line]) <= 10
+    assert CAMPAIGN[1] in (Path(__file__).parents[1] / "docs" / "campaigns.md").read_text()
+    (tmp_path / "script.py").write_text(CAMPAIGN[1])  # no guard: workers do not run it
+    ran = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "Status(total=100, done=100, failed=0" in ran.stdout

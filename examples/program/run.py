@@ -18,7 +18,7 @@ quadrature = owlfi.optimal_weights(owlfi.SquaredExponential(1.0), noise, u)
 thetas = prior.sample(jax.random.key(1), 5)
 
 campaign = Campaign.create("projectile.sqlite", simulator, thetas, quadrature)
-campaign.run(workers=2)
+campaign.run(workers=1)
 runs = campaign.results()
 for theta, y in zip(runs.thetas, runs.y, strict=True):
     mean = quadrature.weights @ y[:, 0]

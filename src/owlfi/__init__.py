@@ -76,6 +76,7 @@ from owlfi.tuned_weights import tuned_weights  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
+from owlfi.campaign import Campaign, Command  # noqa: E402  isort: skip
 
 __all__ = [
     "Adaptive",
@@ -85,6 +86,8 @@ __all__ = [
     "adaptive_design",
     "tuned_weights",
     "Beta",
+    "Campaign",
+    "Command",
     "Constant",
     "Embedding",
     "Empirical",

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from owlfi import campaign_cli
 from owlfi.version import __version__
 
 if TYPE_CHECKING:  # JAX takes a second to import, help and version need not wait for it
@@ -21,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
 )
+app.add_typer(campaign_cli.app, name="campaign")
+app.command("run", epilog="Example: owlfi run study.toml")(campaign_cli.run_study)
 
 
 def _print_version(wanted: bool) -> None:

@@ -15,8 +15,7 @@ from owlfi.campaign.assembly import assembled
 from owlfi.campaign.design import Design
 from owlfi.campaign.driver import Driver, Progress, TooManyFailuresError
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.engines import Engine, InProcess, as_engine
-from owlfi.campaign.external import Command
+from owlfi.campaign.engines import HERE, Engine, as_engine
 from owlfi.campaign.outcome import RETRIED
 from owlfi.campaign.recipe import as_recipe, as_simulator, changes, sources
 from owlfi.campaign.status import Status, read_status, this_process
@@ -137,7 +136,8 @@ class Campaign:
         executor: a pool of processes where left out; any concurrent.futures.Executor; a Dask
             client, or the address of its scheduler; "here" for this process.
         workers: the number of processes, one for each core where left out.
-        time_limit: seconds after which a run is killed; processes and commands only.
+        time_limit: seconds after which a run is killed; for processes only. A Command has its own,
+            which holds everywhere.
         retries: how often a run that took too long or died is made again.
         max_failures: the share of failed runs (and at least 10) above which the campaign stops.
         budget: the most runs to make now.
@@ -149,6 +149,8 @@ class Campaign:
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
         retries = as_count("retries", retries, 0)
+        if not 0 <= max_failures <= 1:
+            raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
         with self.driving() as store:
             self._check_source(store, accept_changes)
             runs = self._pending(store, retries)
@@ -183,10 +185,7 @@ class Campaign:
     def _new_engine(self, executor: Any, workers: int | None, limit: float | None) -> Engine:
         if limit is not None and not limit > 0:
             raise ValueError(f"time_limit must be positive seconds, got {limit!r}")
-        if isinstance(executor, str) and executor == "here":
-            return InProcess()
-        command = isinstance(self.original.generator, Command)
-        return as_engine(executor, self.recipe, workers, limit, command)
+        return as_engine(executor, self.recipe, workers, limit)
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
@@ -230,7 +229,9 @@ class Campaign:
     def rows(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d) at one theta and u (m, s), from the store where it is known.
 
-        Raises ValueError for a run that failed, now or before.
+        A run that failed, now or before, is a row of NaN; `failures` tells why.
+
+        Raises ValueError where every run failed, so that d is not known.
         """
         inputs = [(as_bytes(theta), as_bytes(row)) for row in np.asarray(u)]
         runs = [Run(digest(*pair), None, *pair) for pair in inputs]
@@ -240,11 +241,13 @@ class Campaign:
         if missing:
             with self.driving() as store:
                 self._check_source(store, False)
-                here = nullcontext() if self._engine else self.started(executor="here")
+                here = nullcontext() if self._engine else self.started(executor=HERE)
                 with here:
                     self._drive(store, list(missing.values()), 2, 1.0, False, None)
                 found |= {name: store.output(name) for name in missing}
-        return np.stack([_output(run, found[run.digest]) for run in runs])
+        with self.reading() as store:
+            columns = store.fact("columns")
+        return np.stack([_output(run, found[run.digest], columns) for run in runs])
 
     def pending(self) -> list[Run]:
         """The runs of the design that have not ended, in its order."""
@@ -279,8 +282,6 @@ class Campaign:
         store.put(driver=this_process(), running=0)
         try:
             driver.drive(runs)
-            if check:
-                store.put(checked=True)
         except TooManyFailuresError as error:
             raise TooManyFailuresError(f"{error}:\n{self.failures(_SHOWN_FAILURES)}") from None
         finally:
@@ -358,9 +359,13 @@ def _as_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Desi
     return Design(np.asarray(checked), quadrature)
 
 
-def _output(run: Run, found: tuple[str, bytes | None, str] | None) -> np.ndarray:
+def _output(
+    run: Run, found: tuple[str, bytes | None, str] | None, columns: int | None
+) -> np.ndarray:
     assert found is not None
     state, y, error = found
+    if y is None and columns is not None:
+        return np.full(columns, np.nan)
     if y is None:
         raise ValueError(
             f"the simulator failed ({state}) at theta = {np.frombuffer(run.theta)}, "

@@ -15,6 +15,7 @@ from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
 from owlfi.campaign.store import Run, Store
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
+_HEARTBEAT = 1.0
 _FEW_FAILURES = 10
 _MOST_LOSSES = 5
 _REPEATED_DIGITS = 1e-9
@@ -93,13 +94,26 @@ class Driver:
 
     def _collect(self) -> None:
         """What ends within a moment of the first."""
-        self._take(self._landed.get())
+        self._take(self._next())
         until = time.monotonic() + _GROUP
         while self._flying and (left := until - time.monotonic()) > 0:
             try:
                 self._take(self._landed.get(timeout=left))
             except queue.Empty:
                 return
+
+    def _next(self) -> "Future[Outcome]":
+        """The next future that ends; meanwhile, tell how many are running."""
+        while True:
+            try:
+                return self._landed.get(timeout=_HEARTBEAT)
+            except queue.Empty:
+                running = self._running()
+                self.store.put(running=running)
+                self._tell(running)
+
+    def _running(self) -> int:
+        return sum(future.running() for future in self._flying)
 
     def _take(self, future: "Future[Outcome]") -> None:
         task = self._flying.pop(future)
@@ -122,6 +136,7 @@ class Driver:
     def _judge(self, task: _Task, outcome: Outcome) -> None:
         if task.expected is not None:
             _compare(task.run, task.expected, outcome)
+            self.store.put(checked=True)
             return
         outcome = self._of_one_dimension(outcome)
         task.attempts += 1
@@ -149,7 +164,7 @@ class Driver:
 
     def _commit(self) -> None:
         if self._group:
-            running = sum(future.running() for future in self._flying)
+            running = self._running()
             self.store.record(self._group, columns=self.columns, running=running)
             self._group.clear()
             self._tell(running)

@@ -18,7 +18,7 @@ from pebble import ProcessExpired, ProcessPool
 from owlfi.campaign.external import kill_programs
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
 
-_GRACE = 10.0  # seconds by which a command's own time limit goes first
+HERE = "here"
 _QUEUED_AHEAD = 64
 
 
@@ -75,7 +75,13 @@ class Executing:
         self._close = close
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
-        return self._executor.submit(run_row, recipe, theta, u)
+        try:
+            return self._executor.submit(run_row, recipe, theta, u)
+        except RuntimeError as error:  # broken, or shut down
+            raise RuntimeError(
+                f"the executor takes no more runs ({error}); what had ended is kept: call run() "
+                "again with a new one"
+            ) from error
 
     def stop(self) -> None:
         self._close()  # the driver has cancelled what had not started
@@ -96,25 +102,23 @@ class InProcess:
         """Nothing runs by now."""
 
 
-def as_engine(
-    executor: Any, recipe: str, workers: int | None, time_limit: float | None, command: bool
-) -> Engine:
+def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float | None) -> Engine:
     """The engine that the options of a campaign ask for.
 
-    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text.
+    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
+        "here" for this process.
 
     Raises ValueError for anything else, and for a time limit that the engine cannot keep.
     """
     if executor is None:
-        limit = time_limit + _GRACE if time_limit is not None and command else time_limit
-        return Processes(recipe, workers or os.cpu_count() or 1, limit)
-    if time_limit is not None and not command:
+        return Processes(recipe, workers or os.cpu_count() or 1, time_limit)
+    if time_limit is not None:
         raise ValueError(
             "time_limit needs an engine that can kill a run: leave executor out (processes), or "
-            "make the simulator a Command, which keeps its own"
+            "give it to the simulator where that is a Command(..., time_limit=...)"
         )
     if isinstance(executor, str):
-        return _on_dask(executor)
+        return InProcess() if executor == HERE else _on_dask(executor)
     if hasattr(executor, "get_executor"):
         executor = executor.get_executor(pure=False)  # equal calls are two runs
     if not isinstance(executor, Executor):

@@ -13,6 +13,7 @@ from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, Outcome, run_row
 from owlfi.campaign.store import Run, Store
 from owlfi.checks import as_count
+from owlfi.simulator import Simulations
 
 _HOST = "imported"
 _SLURM = """\
@@ -85,6 +86,28 @@ def work(design: str | os.PathLike[str], out: str | os.PathLike[str], task: int,
             outcome = run_row(recipe, theta.tobytes(), u.tobytes())
             _append(file, name, outcome)
     return len(todo)
+
+
+def write_simulations(
+    runs: Simulations, names: Sequence[str], file: str | os.PathLike[str]
+) -> None:
+    """Write thetas (t, p), u, weights and y (t, m, d) as NPZ, or a row a run as CSV.
+
+    Raises ValueError for another kind of file.
+    """
+    path, q = Path(file), runs.quadrature
+    thetas, y = np.asarray(runs.thetas), np.asarray(runs.y)
+    if path.suffix == ".npz":
+        np.savez(path, thetas=thetas, u=np.asarray(q.points), weights=np.asarray(q.weights), y=y)
+        return
+    if path.suffix != ".csv":
+        raise ValueError(f"the file of results must end in .csv or .npz, got {path.name}")
+    t, m, d = y.shape
+    u = np.broadcast_to(q.points, (t, *q.points.shape[-2:]))
+    w = np.broadcast_to(q.weights, (t, m))[..., None]
+    columns = np.concatenate([np.broadcast_to(thetas[:, None], (t, m, len(names))), u, w, y], -1)
+    header = [*names, *_numbered("u", u.shape[-1]), "weight", *_numbered("y", d)]
+    _write_csv(path, header, columns.reshape(t * m, -1).tolist())
 
 
 def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) -> int:

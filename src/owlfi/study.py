@@ -1,0 +1,320 @@
+"""Studies: a whole inference in one TOML file, checked before anything runs."""
+
+import ast
+import importlib
+import inspect
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import owlfi
+from owlfi.campaign import Campaign, Command
+from owlfi.campaign.encoding import resolve
+from owlfi.campaign.recipe import as_recipe
+from owlfi.kernels import Kernel
+from owlfi.measures import Measure
+from owlfi.prior import Prior
+from owlfi.problem import Problem
+from owlfi.rules import Rule
+from owlfi.simulator import Simulator
+
+_KEYS = {
+    "simulator": str,
+    "command": str,
+    "noise": str,
+    "prior": dict,
+    "data": str,
+    "rule": str,
+    "m": int,
+    "kernel": str,
+    "thetas": int,
+    "method": str,
+    "options": dict,
+    "budget": int,
+    "run": dict,
+    "seed": int,
+    "output": str,
+}
+_RUN_KEYS = {"workers": int, "time_limit": (int, float), "retries": int, "dask": str}
+_RULES = ("OptimallyWeighted", "VStatistic", "UStatistic", "Adaptive")
+_WITH_A_DESIGN = ("abc", "none")
+
+
+class StudyError(ValueError):
+    """A mistake in a study, with its key and line."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study asks for; everything in it has been checked."""
+
+    simulator: Simulator
+    observed: np.ndarray
+    rule: Rule
+    thetas: int
+    method: str
+    options: dict[str, Any]
+    budget: int | None
+    run: dict[str, Any]
+    seed: int
+    output: Path
+
+    @property
+    def store(self) -> Path:
+        """Where its runs are kept."""
+        return self.output / "runs.sqlite"
+
+
+def read_study(path: str | Path) -> Study:
+    """The study in a TOML file; files in it are relative to its folder.
+
+    Raises StudyError naming the key and the line of a mistake.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise StudyError(f"there is no study {file}")
+    return _Reader(file).study()
+
+
+class _Reader:
+    """One file being checked, key by key."""
+
+    def __init__(self, file: Path):
+        self.file = file
+        self.text = file.read_text(encoding="utf-8")
+        try:
+            self.values = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{file}: {error}") from None
+
+    def study(self) -> Study:
+        self._check_keys(self.values, _KEYS)
+        self._check_keys(self.values.get("run", {}), _RUN_KEYS, "run")
+        simulator = self._simulator()
+        method = self.values.get("method", "abc")
+        self._check_method(method)
+        run = dict(self.values.get("run", {}))
+        if "command" in self.values:
+            run.pop("time_limit", None)  # the command keeps it
+        if "dask" in run:
+            run["executor"] = run.pop("dask")
+        return Study(
+            simulator,
+            self._observed(),
+            self._rule(),
+            self._thetas(method),
+            method,
+            self.values.get("options", {}),
+            self.values.get("budget"),
+            run,
+            self.values.get("seed", 0),
+            self.file.parent / self.values.get("output", "out"),
+        )
+
+    def mistake(self, key: str, message: object, table: str = "") -> StudyError:
+        name = f"{table}.{key}" if table else key
+        return StudyError(f"{self.file}, line {_line_of(self.text, key, table)}: {name}: {message}")
+
+    def _check_keys(self, values: dict[str, Any], known: dict[str, Any], table: str = "") -> None:
+        for key, value in values.items():
+            if key not in known:
+                there = ", ".join(known)
+                raise self.mistake(key, f"no such key; there are {there}", table)
+            if isinstance(value, bool) or not isinstance(value, known[key]):
+                wanted = getattr(known[key], "__name__", "number")
+                raise self.mistake(key, f"must be a {wanted}, got {value!r}", table)
+            if isinstance(value, int) and value < (0 if key in ("seed", "retries") else 1):
+                raise self.mistake(key, f"must be at least 1, got {value}", table)
+
+    def _needed(self, key: str) -> Any:
+        if key not in self.values:
+            raise StudyError(f"{self.file}: {key} is missing")
+        return self.values[key]
+
+    def _simulator(self) -> Simulator:
+        if ("simulator" in self.values) == ("command" in self.values):
+            raise StudyError(f"{self.file}: give one of simulator (an import path) and command")
+        key = "command" if "command" in self.values else "simulator"
+        try:
+            generator = self._generator(key)
+            simulator = self._with_noise(generator)
+            as_recipe(simulator)
+        except StudyError:
+            raise
+        except Exception as error:
+            raise self.mistake(key, error) from error
+        return simulator
+
+    def _generator(self, key: str) -> Any:
+        if key == "command":
+            limit = self.values.get("run", {}).get("time_limit")
+            return Command(self.values[key], time_limit=limit)
+        found = resolve(self.values[key])
+        takes = getattr(getattr(found, "__code__", None), "co_argcount", None)
+        return found() if takes == 0 else found
+
+    def _with_noise(self, generator: Any) -> Simulator:
+        if isinstance(generator, Simulator):
+            prior = self._prior() if "prior" in self.values else generator.prior
+            measure = self._read("noise") if "noise" in self.values else generator.measure
+            names, function = generator.parameters, generator.generator
+            return Simulator(function, measure, names, prior=prior, on_host=generator.on_host)
+        self._needed("noise")
+        self._needed("prior")
+        prior, on_host = self._prior(), isinstance(generator, Command) or None
+        return Simulator(generator, self._read("noise"), prior.names, prior=prior, on_host=on_host)
+
+    def _prior(self) -> Prior:
+        names = self.values["prior"]
+        return Prior(**{name: self._read(name, "prior") for name in names})
+
+    def _read(self, key: str, table: str = "", kind: type = Measure) -> Any:
+        """The measure or kernel that a value describes."""
+        value = (self.values[table] if table else self.values)[key]
+        try:
+            made = constructed(value)
+            if not isinstance(made, kind):
+                raise ValueError(f"{value} is no {kind.__name__.lower()}")
+        except (ValueError, TypeError, SyntaxError) as error:
+            raise self.mistake(key, error, table) from error
+        return made
+
+    def _observed(self) -> np.ndarray:
+        path = self.file.parent / self._needed("data")
+        try:
+            if path.suffix == ".npy":
+                return np.load(path, allow_pickle=False).astype(float)
+            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+        except (OSError, ValueError) as error:
+            raise self.mistake("data", error) from error
+
+    def _rule(self) -> Rule:
+        name = self.values.get("rule", "OptimallyWeighted")
+        if name not in _RULES or not hasattr(owlfi, name):
+            known = ", ".join(rule for rule in _RULES if hasattr(owlfi, rule))
+            raise self.mistake("rule", f"no rule is called {name}; there are {known}")
+        options = {"m": self.values["m"]} if "m" in self.values else {}
+        if "kernel" in self.values:
+            text = self.values["kernel"]
+            options["kernel"] = self._read("kernel", kind=Kernel) if "(" in text else text
+        try:
+            return getattr(owlfi, name)(**options)
+        except (TypeError, ValueError) as error:
+            raise self.mistake("rule", error) from error
+
+    def _thetas(self, method: str) -> int:
+        if "thetas" in self.values:
+            return self.values["thetas"]
+        if "budget" in self.values and "m" in self.values:
+            return max(1, self.values["budget"] // self.values["m"])
+        if method in _WITH_A_DESIGN:
+            raise StudyError(f"{self.file}: give thetas, or budget and m, for method {method}")
+        return 0
+
+    def _check_method(self, method: str) -> None:
+        function = method_called(method)
+        if function is None:
+            raise self.mistake("method", f"no method is called {method}; there are {_methods()}")
+        takes = inspect.signature(function).parameters.values()
+        known = [option.name for option in takes if option.kind is option.KEYWORD_ONLY]
+        for key in self.values.get("options", {}):
+            if key not in known:
+                raise self.mistake(key, f"{method} has the options {', '.join(known)}", "options")
+
+
+def constructed(text: str) -> Any:
+    """A measure or kernel of owlfi from its constructor as text, with plain numbers only.
+
+    Raises ValueError for anything else.
+
+    >>> constructed("Product(Normal(0, 1), Uniform(-1, 1, dim=2))").dim
+    3
+    """
+    tree = ast.parse(text.strip(), mode="eval").body
+    return _made(tree, text)
+
+
+def _made(node: ast.AST, text: str) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        kind = getattr(owlfi, node.func.id, None)
+        if isinstance(kind, type) and issubclass(kind, Measure | Kernel):
+            named = {word.arg: _made(word.value, text) for word in node.keywords if word.arg}
+            return kind(*(_made(argument, text) for argument in node.args), **named)
+        raise ValueError(f"owlfi has no measure or kernel {node.func.id!r}")
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise ValueError(f'{text!r} must look like "Normal(0, 1)"') from None
+
+
+def make_campaign(study: Study) -> Campaign:
+    """The campaign of a study: opened where it exists, created where not.
+
+    Raises ValueError where the store holds runs of another simulator.
+    """
+    if not study.store.exists():
+        study.output.mkdir(parents=True, exist_ok=True)
+        return Campaign.create(study.store, study.simulator)
+    campaign = Campaign.open(study.store)
+    if campaign.recipe != as_recipe(study.simulator):
+        raise ValueError(f"{study.store} holds runs of another simulator; choose another output")
+    return campaign
+
+
+def plan_study(study: Study, campaign: Campaign) -> None:
+    """Draw thetas from the prior and choose points and weights, once; pilot runs are kept."""
+    with campaign.reading() as store:
+        if store.fact("design") is not None:
+            return
+    key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
+    problem = problem_of(study, campaign)
+    quadrature = study.rule.quadrature(key_points, problem)
+    campaign.plan(problem.prior.sample(key_thetas, study.thetas), quadrature)
+
+
+def problem_of(study: Study, campaign: Campaign) -> Problem:
+    """The problem of a study, with a simulator that remembers its runs."""
+    return Problem(campaign.simulator, study.observed)
+
+
+def infer(study: Study, campaign: Campaign) -> Any:
+    """The result of the method; None for method "none"."""
+    method = method_called(study.method)
+    if method is None or study.method == "none":
+        return None
+    problem = problem_of(study, campaign)
+    if study.method == "abc":
+        return method(problem, campaign.results(), **study.options)
+    key = jax.random.fold_in(jax.random.key(study.seed), 1)
+    return method(key, problem, study.rule, **study.options)
+
+
+def method_called(name: str) -> Callable[..., Any] | None:
+    """The method of a name; "abc" takes the simulations of the campaign."""
+    if name == "none":
+        return lambda: None
+    inference = importlib.import_module("owlfi.inference")
+    return getattr(inference, "accepted" if name == "abc" else name, None)
+
+
+def _methods() -> str:
+    named = importlib.import_module("owlfi.inference").__all__
+    return ", ".join(["abc", "none", *(name for name in named if name != "accepted")])
+
+
+def _line_of(text: str, key: str, table: str) -> int:
+    """The line of a key in a table, or of the table itself, of a TOML file that can be read."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        heading = re.match(r"\s*\[([^\]]+)\]", line)
+        current = heading[1].strip() if heading else current
+        found = re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)", line)
+        if (heading and current == key and not table) or (found and current == table):
+            return number
+    return 1

@@ -1,0 +1,226 @@
+"""Studies in TOML, and the commands of campaigns."""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+from owlfi.campaign import Campaign
+from owlfi.campaign.saving import runs_with_equal_weights
+from owlfi.campaign_cli import _print_saved
+from owlfi.cli import app
+from owlfi.simulator import Simulations
+from owlfi.study import (
+    StudyError,
+    constructed,
+    make_campaign,
+    plan_study,
+    problem_of,
+    read_study,
+)
+
+TOML = """\
+command = "echo {theta} {u}"
+noise = "Normal(0, 1)"
+data = "observed.csv"
+rule = "OptimallyWeighted"
+m = 3
+kernel = "SquaredExponential(1.0)"
+thetas = 4
+method = "none"
+output = "out"
+
+[prior]
+location = "Uniform(0, 10)"
+
+[run]
+workers = 1
+time_limit = 20
+"""
+
+
+class Result:
+    def __init__(self, simulations, share):
+        self.simulations, self.share = simulations, share
+
+    def summary(self):
+        return f"{len(self.simulations.thetas)} thetas, share {self.share}"
+
+    def save(self, path):
+        Path(path).write_text(json.dumps(self.share))
+        return path
+
+
+def accepted(problem, simulations, *, share=0.05):
+    assert isinstance(simulations, Simulations)
+    assert problem.squared_mmd(simulations.y, simulations.quadrature).shape == (4,)
+    return Result(simulations, share)
+
+
+def minimum_distance(key, problem, rule, *, starts=2):
+    q = rule.quadrature(key, problem)
+    y = np.stack([problem.simulator([float(start)], q.points) for start in range(starts)])
+    return Result(Simulations(np.zeros((starts, 1)), q, y, y.size), starts)
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    fake = types.ModuleType("owlfi.inference")
+    fake.accepted, fake.minimum_distance = accepted, minimum_distance
+    fake.__all__ = ["accepted", "minimum_distance"]
+    monkeypatch.setitem(sys.modules, "owlfi.inference", fake)
+
+
+@pytest.fixture
+def study(tmp_path):
+    np.savetxt(tmp_path / "observed.csv", np.c_[np.linspace(3, 5, 9), np.zeros(9)], delimiter=",")
+    return tmp_path / "study.toml"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
+    )
+
+
+def test_study_is_read(study):
+    study.write_text(TOML)
+    read = read_study(study)
+    assert read.simulator.parameters == ("location",)
+    assert read.simulator.generator.time_limit == 20
+    assert (read.rule.m, read.thetas, read.seed) == (3, 4, 0)
+    assert read.observed.shape == (9, 2)
+    assert read.store == study.parent / "out" / "runs.sqlite"
+
+
+def test_simulators_of_modules_bring_their_noise_and_prior(study):
+    lines = TOML.splitlines()
+    kept = [
+        line for line in lines if not line.startswith(("command", "noise", "[prior]", "location"))
+    ]
+    study.write_text('simulator = "owlfi.models:wind_farm"\n' + "\n".join(kept))
+    assert read_study(study).simulator.prior.names == ("direction",)
+    study.write_text(
+        TOML.replace('command = "echo {theta} {u}"', 'simulator = "campaign_models:slow"')
+    )
+    assert read_study(study).simulator.parameters == ("location",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("m = 3", "m = 0", r"line 5: m: must be at least 1"),
+        ("m = 3", 'm = "3"', r"line 5: m: must be a int, got '3'"),
+        ("m = 3", "size = 3", r"line 5: size: no such key; there are simulator, command"),
+        ("m = 3", "m = = 3", r"study.toml: .*line 5"),
+        ("Normal(0, 1)", "Gauss(0, 1)", r"line 2: noise: owlfi has no measure or kernel 'Gauss'"),
+        ("Normal(0, 1)", "Normal(0, -1)", r"line 2: noise: sd must be positive"),
+        ("Normal(0, 1)", "open('x')", r"line 2: noise: owlfi has no measure or kernel 'open'"),
+        ("Uniform(0, 10)", "SquaredExponential(1.0)", r"line 12: prior.location: .* is no measure"),
+        ("{theta} {u}", "{theta}", r"line 1: command: the command must be given theta and u"),
+        ("observed.csv", "missing.csv", r"line 3: data: .*missing.csv"),
+        ('"OptimallyWeighted"', '"Best"', r"line 4: rule: no rule is called Best; there are Opt"),
+        ("thetas = 4", "", r"give thetas, or budget and m"),
+        ("workers = 1", "cores = 1", r"line 15: run.cores: no such key; there are workers"),
+        ('"none"', '"mcmc"', r"line 8: method: no method is called mcmc; there are abc, none"),
+        ('"none"', '"abc"\noptions = {shares = 1}', r"options.shares: abc has the options share"),
+        ("command", "simulator", r"line 1: simulator: an import path must look like"),
+        ('noise = "Normal(0, 1)"', "", r"noise is missing"),
+    ],
+)
+def test_mistakes_are_named_with_their_key_and_line(study, methods, old, new, message):
+    study.write_text(TOML.replace(old, new, 1))
+    with pytest.raises(StudyError, match=message):
+        read_study(study)
+    assert not (study.parent / "out").exists()
+
+
+def test_measures_are_written_as_their_constructors():
+    assert constructed("Product(Normal(0, 1), Uniform(-1, 1))").dim == 2
+    for text in ("__import__('os')", "Normal(0, x)", "1 + 1"):
+        with pytest.raises(ValueError, match=r"no measure or kernel|must look like"):
+            constructed(text)
+
+
+def test_whole_study_runs_infers_and_resumes(study, methods):
+    study.write_text(TOML.replace('"none"', '"abc"') + "[options]\nshare = 0.5\n")
+    for _ in range(2):
+        result = invoke("run", study)
+        assert result.exit_code == 0, result.output
+        assert "12 of 12 done, 0 failed" in result.stdout
+        assert "4 thetas, share 0.5" in result.stdout
+    assert json.loads((study.parent / "out" / "abc.npz").read_text()) == 0.5
+    changed = TOML.replace("{theta} {u}", "{u} {theta}")
+    study.write_text(changed)
+    assert "runs of another simulator" in invoke("run", study).output
+
+
+def test_methods_that_choose_their_own_runs_use_the_store(study, methods):
+    study.write_text(TOML.replace('"none"', '"minimum_distance"').replace("thetas = 4\n", ""))
+    result = invoke("run", study)
+    assert "2 thetas, share 2" in result.stdout, result.output
+    with Campaign.open(study.parent / "out" / "runs.sqlite").reading() as store:
+        assert len(store.outputs()) == 6
+
+
+def test_commands_make_run_show_export_import_and_write(study):
+    study.write_text(TOML)
+    store, folder = study.parent / "out" / "runs.sqlite", study.parent
+    assert "12 runs to make" in invoke("campaign", "new", study).stdout
+    assert "5 of 12 done" in invoke("campaign", "run", store, "--budget", 5, "--workers", 1).stdout
+    partial = invoke("campaign", "results", store, folder / "part.csv", "--partial")
+    assert "(1 thetas)" in partial.stdout
+    assert "have not ended" in invoke("campaign", "results", store, folder / "x.npz").output
+    exported = invoke("campaign", "export", store, folder / "design.npz", "--slurm", 2)
+    assert "(7 runs)" in exported.stdout
+    assert "--array=0-1" in (folder / "job.sh").read_text()
+    files = [folder / f"results-{task}.csv" for task in range(2)]
+    for task, file in enumerate(files):
+        options = ("--task", task, "--tasks", 2, "--out", file)
+        assert "runs made" in invoke("campaign", "work", folder / "design.npz", *options).stdout
+    assert "7 new runs" in invoke("campaign", "import", store, *files).stdout
+    assert "12 of 12 done" in invoke("campaign", "status", store, "--failures", 3).stdout
+    invoke("campaign", "results", store, folder / "all.npz")
+    with np.load(folder / "all.npz") as found:
+        expected = np.broadcast_to(found["thetas"][:, None], (4, 3, 1))
+        assert_allclose(found["y"][..., :1], expected)
+        assert_allclose(found["y"][..., 1:], np.broadcast_to(found["u"], (4, 3, 1)))
+    rows = (folder / "part.csv").read_text().splitlines()
+    assert rows[0] == "location,u_1,weight,y_1,y_2"
+    assert len(rows) == 4
+
+
+def test_errors_of_commands_are_one_message(tmp_path):
+    result = invoke("campaign", "status", tmp_path / "none.sqlite")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: there is no campaign at")
+    assert "there is no study" in invoke("run", tmp_path / "none.toml").output
+
+
+@pytest.mark.parametrize("name", ["new", "run", "status", "results", "export", "import", "work"])
+def test_every_command_shows_an_example(name):
+    assert f"Example: owlfi campaign {name}" in invoke("campaign", name, "--help").stdout
+
+
+def test_time_saved_is_told_where_the_weights_have_a_certificate(study, capsys):
+    study.write_text(TOML)
+    read = read_study(study)
+    campaign = make_campaign(read)
+    plan_study(read, campaign)
+    campaign.run(executor="here")
+    runs = campaign.results()
+    _print_saved(read, campaign)
+    assert capsys.readouterr().out == ""
+    certificate = types.SimpleNamespace(excess=np.array(1e-4))
+    quadrature = types.SimpleNamespace(certificate=certificate)
+    campaign.design, campaign.results = types.SimpleNamespace(quadrature=quadrature), lambda: runs
+    _print_saved(read, campaign)
+    needed = runs_with_equal_weights(problem_of(read, campaign).kernel, runs, 1e-4)
+    hours = (needed - 12) * campaign.status().mean_seconds / 3600
+    told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
+    assert capsys.readouterr().out.strip() == told
