@@ -109,10 +109,11 @@ def sequential_abc(
 
 def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Array, " keep"]]:
     """The nearest runs and their weights, prior over mixture of proposals."""
-    if np.isfinite(runs.distances).sum() < keep:
+    usable = int(np.isfinite(runs.distances).sum())
+    if usable < keep:
         raise ValueError(
-            f"keep is {keep}, but only {np.isfinite(runs.distances).sum()} of "
-            f"{len(runs.distances)} runs gave finite numbers; mend the generator or narrow the prior"
+            f"keep is {keep}, but only {usable} of {len(runs.distances)} runs gave finite numbers; "
+            "mend the generator or narrow the prior"
         )
     best = np.argsort(runs.distances, kind="stable")[:keep]
     v = runs.v[best]
