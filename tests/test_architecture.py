@@ -33,6 +33,7 @@ MATHEMATICS = [
     "special",
     "structure",
     "sums",
+    "whitening",
 ]
 PROBLEM = ["observed", "optional", "prior", "problem", "rules", "simulator", "transforms"]
 METHODS = ["inference", "progress", "results"]

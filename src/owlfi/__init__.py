@@ -71,6 +71,7 @@ from owlfi.results import Estimate, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
+from owlfi.whitening import whitened  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
 
@@ -137,4 +138,5 @@ __all__ = [
     "squared_worst_case_error",
     "stored_simulations",
     "tensor_grid",
+    "whitened",
 ]

@@ -1,4 +1,4 @@
-"""Pictures of results. Every function draws on the axes it is given, or on new ones; returns them."""
+"""Pictures of results, drawn on the axes that are given or on new ones, which are returned."""
 
 from collections.abc import Sequence
 from typing import Any
