@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from numpy.testing import assert_allclose
 
@@ -251,3 +252,18 @@ def test_transforms_undo_each_other():
     ends = jnp.array([0.0, -2.0, -jnp.inf, -jnp.inf]), jnp.array([5.0, jnp.inf, 4.0, jnp.inf])
     theta = jnp.array([[0.1, -1.9, 3.0, 7.0], [4.9, 30.0, -9.0, -7.0]])
     assert_allclose(from_real(to_real(theta, ends), ends), theta, rtol=1e-12)
+
+
+def test_gradient_descent_finds_the_same_minimum_at_more_calls():
+    problem = gaussian_problem()
+    estimate = owlfi.minimum_distance(KEY, problem, RULE)
+    descent = owlfi.random_restarts(KEY, problem, RULE, optimizer=optax.adam(0.1))
+    assert_allclose(descent.theta, estimate.theta, atol=1e-3)
+    assert_allclose(descent.standard_errors, estimate.standard_errors, rtol=1e-3)
+    assert descent.calls == 64 * (50 + 10 * 200 + 1)
+    assert descent.gradient_calls == 64 * (10 * 200 + 1)
+
+
+def test_gradient_descent_refuses_simulators_without_derivatives():
+    with pytest.raises(ValueError, match="use minimum_distance"):
+        owlfi.random_restarts(KEY, on_host(g_and_k_problem()), G_AND_K_RULE)
