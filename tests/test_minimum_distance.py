@@ -222,8 +222,22 @@ def test_independent_points_add_their_own_spread():
     objective = objective_of(problem, VStatistic(2000).quadrature(KEY, problem))
     theta = minimise(objective, jnp.array([1.0])).theta
     data = sandwich(objective, theta).covariance
-    both = sandwich(objective, theta, independent=True).covariance
+    both = sandwich(objective, theta, excess=None).covariance
     assert_allclose(both / data, 2.0, rtol=0.1)
+
+
+def test_known_errors_of_the_points_add_their_share():
+    """Half the squared error of independent points adds half their spread."""
+    problem = gaussian_problem()
+    objective = objective_of(problem, VStatistic(100).quadrature(KEY, problem))
+    theta = jnp.array([1.2])
+    y = problem.simulator.rows(theta, objective.points)
+    gram = problem.kernel.gram(y, y)
+    half = 0.5 * (1 - gram.mean()) / 100
+    none, some, full = (
+        sandwich(objective, theta, excess=excess).covariance for excess in (0.0, half, None)
+    )
+    assert_allclose(some - none, 0.5 * (full - none), rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -260,7 +274,7 @@ def test_gradient_descent_finds_the_same_minimum_at_more_calls():
     descent = owlfi.random_restarts(KEY, problem, RULE, optimizer=optax.adam(0.1))
     assert_allclose(descent.theta, estimate.theta, atol=1e-3)
     assert_allclose(descent.standard_errors, estimate.standard_errors, rtol=1e-3)
-    assert descent.calls == 64 * (50 + 10 * 200 + 1)
+    assert descent.calls == 32 * 50 + 64 * (10 * 200 + 1)
     assert descent.gradient_calls == 64 * (10 * 200 + 1)
 
 

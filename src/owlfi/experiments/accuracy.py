@@ -27,6 +27,7 @@ from owlfi.prior import Prior
 from owlfi.problem import Problem
 from owlfi.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.simulator import Simulator
+from owlfi.whitening import whitened
 
 OBSERVED = 200
 LEVEL = 0.9
@@ -50,14 +51,14 @@ def _g_and_k() -> Task:
         theta_1=Uniform(0, 10), theta_2=Uniform(0, 5), theta_3=Uniform(0, 3), theta_4=Uniform(0, 1)
     )
     theta, kernel = (3.0, 1.0, 0.5, 0.2), Matern(nu=2.5)
-    return Task(models.g_and_k(), prior, theta, g_and_k_log_likelihood, 128, 16, 2, kernel)
+    return Task(models.g_and_k(), prior, theta, g_and_k_log_likelihood, 224, 16, 2, kernel)
 
 
 def _moving_average() -> Task:
     prior = Prior(theta_1=Uniform(-1, 1), theta_2=Uniform(-1, 1))
     kernel = SquaredExponential(jnp.array(5.0))
     model, likelihood = models.moving_average(10), moving_average_log_likelihood
-    return Task(model, prior, (0.6, 0.2), likelihood, 192, 8, 1, kernel)
+    return Task(model, prior, (0.6, 0.2), likelihood, 352, 8, 1, kernel)
 
 
 TASKS = {"g-and-k": _g_and_k, "MA(2)": _moving_average}
@@ -84,9 +85,14 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
             data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
             x = sample(data_key, task.simulator, truth, OBSERVED)
             yield {"task": name, "exact MLE": _fit(likelihood(x), task)} | {
-                rule_name: _fitted(fit_key, Problem(task.simulator, x, task.prior), rule, task)
+                rule_name: _fitted(fit_key, _problem(task, x), rule, task)
                 for rule_name, rule in _rules(task).items()
             }
+
+
+def _problem(task: Task, x: Array) -> Problem:
+    """With a kernel on whitened data where they have several columns, which are correlated."""
+    return Problem(task.simulator, x, task.prior, whitened(x) if x.shape[1] > 1 else None)
 
 
 def _fitted(key: Key[Array, ""], problem: Problem, rule: Rule, task: Task) -> Record:

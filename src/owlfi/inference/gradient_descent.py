@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.minimum_distance import candidates, points_are_independent
+from owlfi.inference.minimum_distance import candidates, point_excess
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.inference.sandwich import sandwich
 from owlfi.keys import as_key
@@ -77,7 +77,7 @@ def random_restarts(
     chosen = optax.adam(0.04) if optimizer is None else optimizer
     found = descend_each(objective, tried[:restarts], chosen, steps)
     best = jax.tree.map(lambda leaf: leaf[int(np.nanargmin(found.value))], found)
-    spread = sandwich(objective, best.theta, independent=points_are_independent(rule))
+    spread = sandwich(objective, best.theta, excess=point_excess(rule, quadrature))
     evaluated = quadrature.m * (len(found.value) * steps + 1)
     return Estimate(
         problem.prior.names,

@@ -25,6 +25,8 @@ from owlfi.results import Estimate
 from owlfi.rules import Rule, UStatistic, VStatistic
 from owlfi.transforms import to_real
 
+_FEWEST = 32  # points to compare starts on
+
 
 def minimum_distance(
     key: Key[Array, ""],
@@ -98,7 +100,7 @@ def fitted(
     tried, calls = candidates(start_key, problem, objective, quadrature, starts)
     minima = _searches(objective, tried[:refined], steps)
     best = min(minima, key=lambda minimum: float(minimum.value))
-    spread, more = _sandwich(objective, best.theta, points_are_independent(rule))
+    spread, more = _sandwich(objective, best.theta, point_excess(rule, quadrature))
     evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
     derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
     return Fit(objective, best, spread, calls + evaluated, derivatives)
@@ -109,18 +111,21 @@ def candidates(
 ) -> tuple[Float[Array, "t p"], int]:
     """Starts with the best first, and the simulator calls that their comparison took.
 
-    Runs that the rule has made while it was tuned, on the same points, cost nothing again.
+    A quarter of the points, equally weighted, is enough to compare them. Runs that the rule has
+    made while it was tuned, on the same points, cost nothing again.
 
     Raises ValueError where the simulations fail at every start.
     """
     thetas = problem.prior.starts(key, count)
-    values = _values(objective, thetas)
-    calls = count * quadrature.m
+    few = min(quadrature.m, max(_FEWEST, quadrature.m // 4))
+    coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
+    values = _values(coarse, thetas)
+    calls = count * few
     pilot: Any = getattr(quadrature, "pilot", None)
     if pilot is not None:
         calls += pilot.calls
         thetas = jnp.concatenate([thetas, pilot.thetas])
-        values = jnp.concatenate([values, _values_of_rows(objective, pilot.y)])
+        values = jnp.concatenate([values, _values_of_rows(coarse, pilot.y[:, :few])])
     known = np.asarray(jnp.isfinite(values))
     if not known.any():
         raise ValueError(
@@ -132,8 +137,20 @@ def candidates(
 
 
 def points_are_independent(rule: Rule) -> bool:
-    """Whether the points of a rule are random, so that they add to the spread of an estimate."""
+    """Whether the points of a rule are independent draws, equally weighted."""
     return isinstance(rule, UStatistic) or (isinstance(rule, VStatistic) and rule.points is iid)
+
+
+def point_excess(rule: Rule, quadrature: Quadrature) -> Float[Array, ""] | None:
+    """The squared error that the points add to the embedding, as far as it is known.
+
+    None stands for that of independent points, 0 is taken where a rule gives no estimate.
+    """
+    if points_are_independent(rule):
+        return None
+    certificate: Any = getattr(quadrature, "certificate", None)
+    excess = jnp.zeros(()) if certificate is None else certificate.excess
+    return jnp.maximum(jnp.nan_to_num(excess), 0.0)
 
 
 def _searches(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
@@ -149,14 +166,14 @@ def _searches(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
     return minima
 
 
-def _sandwich(objective: Objective, theta: Array, independent: bool) -> tuple[Sandwich, int]:
+def _sandwich(objective: Objective, theta: Array, excess: Array | None) -> tuple[Sandwich, int]:
     """With how often all points were simulated for it."""
     if not objective.simulator.on_host:
-        return sandwich(objective, theta, independent=independent), 1
+        return sandwich(objective, theta, excess=excess), 1
     v = to_real(theta, objective.ends)
     y = objective.rows(v)
     slopes = slopes_on_host(objective, v)
-    result = sandwich_of_rows(objective, theta, y, slopes, independent=independent)
+    result = sandwich_of_rows(objective, theta, y, slopes, excess=excess)
     return result, 1 + 2 * len(theta)
 
 

@@ -42,6 +42,10 @@ class Objective(eqx.Module):
             shares = jnp.full(observed.shape[0], 1 / observed.shape[0])
         return eqx.tree_at(lambda o: (o.observed, o.shares), self, (observed, shares))
 
+    def on(self, points: Array, weights: Array) -> "Objective":
+        """The same on another design."""
+        return eqx.tree_at(lambda o: (o.points, o.weights), self, (points, weights))
+
     def rows(self, v: Float[Array, " p"]) -> Float[Array, "m d"]:
         """Simulations at the parameters whose place on the real line is v."""
         return self.simulator.rows(from_real(v, self.ends), self.points)
