@@ -26,11 +26,13 @@ class Transformed(Kernel):
         return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)
 
 
-def whitened(observed: Any, scale: float = 1.0) -> Transformed:
+def whitened(observed: Any, scale: float = 1.0, covariance: Any = None) -> Transformed:
     """A squared exponential of the data in coordinates where their covariance is the identity.
 
     observed: (n, d), with n > d rows that span all columns.
     scale: of the lengthscale, in units of the median heuristic there.
+    covariance: (d, d), that of the observations where left out. One from a model is better known
+        than that of few observations, and does not depend on them.
 
     Differences in directions of small variance count as much as any. For the covariance of normal
     data and a large scale, minimising the MMD is then as good as maximum likelihood.
@@ -42,10 +44,11 @@ def whitened(observed: Any, scale: float = 1.0) -> Transformed:
     True
     """
     x = np.asarray(as_rows("observed", observed))
-    covariance = np.atleast_2d(np.cov(x.T))
+    covariance = np.atleast_2d(np.cov(x.T) if covariance is None else np.asarray(covariance))
     if np.linalg.matrix_rank(covariance, hermitian=True) < x.shape[1]:
         raise ValueError(
-            f"observed has columns that depend linearly on others (shape {x.shape}); leave some out"
+            f"observed (shape {x.shape}) has columns that depend linearly on others, or its "
+            "covariance is not positive definite; leave some columns out"
         )
     matrix = np.linalg.inv(np.linalg.cholesky(covariance))
     lengthscale = scale * median_heuristic(x @ matrix.T)

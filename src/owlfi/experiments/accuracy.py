@@ -27,7 +27,6 @@ from owlfi.prior import Prior
 from owlfi.problem import Problem
 from owlfi.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.simulator import Simulator
-from owlfi.whitening import whitened
 
 OBSERVED = 200
 LEVEL = 0.9
@@ -58,7 +57,7 @@ def _moving_average() -> Task:
     prior = Prior(theta_1=Uniform(-1, 1), theta_2=Uniform(-1, 1))
     kernel = SquaredExponential(jnp.array(5.0))
     model, likelihood = models.moving_average(10), moving_average_log_likelihood
-    return Task(model, prior, (0.6, 0.2), likelihood, 352, 8, 1, kernel)
+    return Task(model, prior, (0.6, 0.2), likelihood, 200, 8, 1, kernel)
 
 
 TASKS = {"g-and-k": _g_and_k, "MA(2)": _moving_average}
@@ -85,18 +84,16 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
             data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
             x = sample(data_key, task.simulator, truth, OBSERVED)
             yield {"task": name, "exact MLE": _fit(likelihood(x), task)} | {
-                rule_name: _fitted(fit_key, _problem(task, x), rule, task)
+                rule_name: _fitted(fit_key, Problem(task.simulator, x, task.prior), rule, task)
                 for rule_name, rule in _rules(task).items()
             }
 
 
-def _problem(task: Task, x: Array) -> Problem:
-    """With a kernel on whitened data where they have several columns, which are correlated."""
-    return Problem(task.simulator, x, task.prior, whitened(x) if x.shape[1] > 1 else None)
-
-
 def _fitted(key: Key[Array, ""], problem: Problem, rule: Rule, task: Task) -> Record:
-    estimate = minimum_distance(key, problem, rule, starts=task.starts, refined=task.refined)
+    several = problem.observed.shape[1] > 1
+    estimate = minimum_distance(
+        key, problem, rule, starts=task.starts, refined=task.refined, whiten=several
+    )
     low, high = (np.asarray(end) for end in estimate.interval(LEVEL))
     truth = np.array(task.theta)
     return _fit(np.asarray(estimate.theta), task) | {
