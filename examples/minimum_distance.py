@@ -1,16 +1,17 @@
-"""Fit the g-and-k distribution to exchange rates: estimate, standard errors, trace."""
+"""Fit the g-and-k distribution to daily changes of an exchange rate, with standard errors."""
 
 import jax
 
 import owlfi
 from owlfi import plots
+from owlfi.models.exchange_rates import daily_changes
 
-x = owlfi.models.exchange_rates()
+x = daily_changes()
 prior = owlfi.Prior(
-    location=owlfi.Uniform(0.7, 1.0),
-    scale=owlfi.Uniform(0.0, 0.1),
-    skewness=owlfi.Uniform(-3.0, 3.0),
-    kurtosis=owlfi.Uniform(-0.4, 1.0),
+    location=owlfi.Uniform(-1.0, 1.0),
+    scale=owlfi.Uniform(0.0, 1.0),
+    skewness=owlfi.Uniform(-2.0, 2.0),
+    kurtosis=owlfi.Uniform(0.0, 1.0),
 )
 g_and_k = owlfi.models.g_and_k()
 model = owlfi.Simulator(g_and_k.generator, owlfi.Normal(), prior.names, prior=prior)

@@ -1,4 +1,4 @@
-"""The first thing to see: the g-and-k distribution fitted to exchange rates, from data to picture."""
+"""The first thing to see: the g-and-k distribution fitted to exchange rates, data to picture."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,8 @@ from owlfi.experiments.experiment import Table
 from owlfi.inference import minimum_distance
 from owlfi.kernels import Matern
 from owlfi.measures import Uniform
-from owlfi.models import exchange_rates, g_and_k
+from owlfi.models import g_and_k
+from owlfi.models.exchange_rates import daily_changes
 from owlfi.plots import new_axes
 from owlfi.points import sobol
 from owlfi.prior import Prior
@@ -20,20 +21,20 @@ from owlfi.rules import OptimallyWeighted
 from owlfi.simulator import Simulator
 
 PRIOR = Prior(
-    location=Uniform(0.7, 1.0),
-    scale=Uniform(0.0, 0.1),
-    skewness=Uniform(-3.0, 3.0),
-    kurtosis=Uniform(-0.5, 1.0),
+    location=Uniform(-1.0, 1.0),
+    scale=Uniform(0.0, 1.0),
+    skewness=Uniform(-2.0, 2.0),
+    kurtosis=Uniform(0.0, 1.0),
 )
 RULE = OptimallyWeighted(128, sobol, Matern(nu=2.5))
 _DRAWN = 2**13  # simulations behind the fitted curve
 
 
 def problem() -> Problem:
-    """Which g-and-k distribution do 501 daily exchange rates have?"""
+    """Which g-and-k distribution do daily changes of an exchange rate have?"""
     model = g_and_k()
     simulator = Simulator(model.generator, model.measure, PRIOR.names, prior=PRIOR)
-    return Problem(simulator, exchange_rates())
+    return Problem(simulator, daily_changes())
 
 
 def fit(key: Key[Array, ""]) -> Estimate:
@@ -49,7 +50,7 @@ def table(estimate: Estimate) -> Table:
         for name, *row in zip(estimate.names, *columns, strict=True)
     ]
     return Table(
-        "g-and-k distribution of US dollars per Canadian dollar",
+        "g-and-k distribution of daily changes, US against Canadian dollar, in percent",
         ("parameter", "estimate", "std. error", "5%", "95%"),
         rows,
         f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.4f}.",
@@ -63,11 +64,11 @@ def picture(estimate: Estimate) -> Figure:
     x = np.asarray(stated.observed)[:, 0]
     u = sobol(jax.random.key(0), _DRAWN, stated.simulator.measure)
     y = np.asarray(stated.simulator(estimate.theta, u))[:, 0]
-    bins = np.linspace(x.min() - 0.01, x.max() + 0.01, 40)
-    left.hist(x, bins, density=True, color="0.8", label="rates")
+    bins = np.linspace(-1.0, 1.0, 60)
+    left.hist(x, bins, density=True, color="0.8", label="observed")
     heights = np.histogram(y, bins)[0] / (_DRAWN * (bins[1] - bins[0]))
     left.stairs(heights, bins, color="C0", label="fitted")
-    left.set(xlabel="US dollars per Canadian dollar", yticks=[])
+    left.set(xlabel="daily change in percent", yticks=[])
     left.legend(frameon=False)
     values = jnp.zeros(0) if estimate.trace_values is None else estimate.trace_values
     right.plot(np.arange(1, len(values) + 1), values, "o-", markersize=3)
