@@ -10,7 +10,7 @@ help:  ## list the commands
 
 install: .venv/installed  ## create the environment with owlfi in it
 
-demo: .venv/installed  ## see what optimal weights do, in a table and a picture
+demo: .venv/installed  ## fit a simulator to exchange rates, with a table and a picture
 	$(BIN)/owlfi demo
 
 test: .venv/developer  ## lint, types and tests

@@ -39,6 +39,7 @@ MATHEMATICS = [
     "sums",
     "tuned_weights",
     "tuning",
+    "whitening",
 ]
 PROBLEM = ["failures", "observed", "optional", "prior", "problem", "rules", "simulator"]
 METHODS = ["inference", "progress", "results"]

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from numpy.testing import assert_allclose
 
@@ -221,8 +222,22 @@ def test_independent_points_add_their_own_spread():
     objective = objective_of(problem, VStatistic(2000).quadrature(KEY, problem))
     theta = minimise(objective, jnp.array([1.0])).theta
     data = sandwich(objective, theta).covariance
-    both = sandwich(objective, theta, independent=True).covariance
+    both = sandwich(objective, theta, excess=None).covariance
     assert_allclose(both / data, 2.0, rtol=0.1)
+
+
+def test_known_errors_of_the_points_add_their_share():
+    """Half the squared error of independent points adds half their spread."""
+    problem = gaussian_problem()
+    objective = objective_of(problem, VStatistic(100).quadrature(KEY, problem))
+    theta = jnp.array([1.2])
+    y = problem.simulator.rows(theta, objective.points)
+    gram = problem.kernel.gram(y, y)
+    half = 0.5 * (1 - gram.mean()) / 100
+    none, some, full = (
+        sandwich(objective, theta, excess=excess).covariance for excess in (0.0, half, None)
+    )
+    assert_allclose(some - none, 0.5 * (full - none), rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -251,3 +266,29 @@ def test_transforms_undo_each_other():
     ends = jnp.array([0.0, -2.0, -jnp.inf, -jnp.inf]), jnp.array([5.0, jnp.inf, 4.0, jnp.inf])
     theta = jnp.array([[0.1, -1.9, 3.0, 7.0], [4.9, 30.0, -9.0, -7.0]])
     assert_allclose(from_real(to_real(theta, ends), ends), theta, rtol=1e-12)
+
+
+def test_gradient_descent_finds_the_same_minimum_at_more_calls():
+    problem = gaussian_problem()
+    estimate = owlfi.minimum_distance(KEY, problem, RULE)
+    descent = owlfi.random_restarts(KEY, problem, RULE, optimizer=optax.adam(0.1))
+    assert_allclose(descent.theta, estimate.theta, atol=1e-3)
+    assert_allclose(descent.standard_errors, estimate.standard_errors, rtol=1e-3)
+    assert descent.calls == 32 * 50 + 64 * (10 * 200 + 1)
+    assert descent.gradient_calls == 64 * (10 * 200 + 1)
+
+
+def test_gradient_descent_refuses_simulators_without_derivatives():
+    with pytest.raises(ValueError, match="use minimum_distance"):
+        owlfi.random_restarts(KEY, on_host(g_and_k_problem()), G_AND_K_RULE)
+
+
+def test_whitened_second_fit_is_more_certain_where_columns_are_correlated():
+    """For MA(2) the standard errors fall to those of maximum likelihood, about 0.022."""
+    model = owlfi.models.moving_average(10)
+    x = model(model.theta, owlfi.iid(jax.random.key(2), 200, model.measure))
+    rule, options = VStatistic(128, owlfi.sobol), {"starts": 4, "refined": 1}
+    plain = owlfi.minimum_distance(KEY, Problem(model, x), rule, **options)
+    sharp = owlfi.minimum_distance(KEY, Problem(model, x), rule, whiten=True, **options)
+    assert jnp.all(sharp.standard_errors < 0.8 * plain.standard_errors)
+    assert jnp.all(jnp.abs(sharp.theta - model.theta) < 5 * sharp.standard_errors)

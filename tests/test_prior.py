@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from owlfi import Normal, Poisson, Prior, Uniform
+from owlfi import Empirical, Exponential, Normal, Poisson, Prior, Uniform
 
 
 def test_sample_has_a_column_for_each_name():
@@ -43,3 +43,26 @@ def test_marginal_of_several_dimensions_is_refused():
 def test_theta_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match=r"2 columns \(a, b\)"):
         Prior(a=Normal(), b=Normal()).log_density([1.0, 2.0, 3.0])
+
+
+def test_starts_spread_evenly_over_the_prior():
+    starts = np.asarray(Prior(a=Uniform(0, 8), b=Normal()).starts(jax.random.key(0), 8))
+    assert sorted(np.floor(starts[:, 0])) == list(range(8))
+
+
+def test_bounds_and_density_on_the_real_line():
+    """The density of v integrates to one where that of theta does."""
+    prior = Prior(a=Exponential(2.0))
+    low, high = prior.bounds
+    assert (low[0], high[0]) == (0, np.inf)
+    v = np.linspace(-30, 6, 4001)[:, None]
+    total = np.exp(prior.real_log_density(v)).sum() * (v[1, 0] - v[0, 0])
+    assert_allclose(total, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "discrete", [Poisson(2.0), scipy.stats.binom(3, 0.2), Empirical([1.0, 2.0])]
+)
+def test_discrete_parameters_are_named(discrete):
+    with pytest.raises(ValueError, match=r"gradients needs continuous.*of b is discrete"):
+        Prior(a=Normal(), b=discrete).check_continuous("gradients")

@@ -17,6 +17,7 @@ from owlfi.inference import (  # noqa: E402
     mmd_bayes,
     posterior_bootstrap,
     pseudo_marginal,
+    random_restarts,
     rejection_abc,
     sequential_abc,
     stored_simulations,
@@ -74,6 +75,7 @@ from owlfi.rules import Adaptive, OptimallyWeighted, UStatistic, VStatistic  # n
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.tuned_weights import tuned_weights  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
+from owlfi.whitening import whitened  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
 from owlfi.campaign import Campaign, Command  # noqa: E402  isort: skip
@@ -140,6 +142,7 @@ __all__ = [
     "optimal_weights",
     "posterior_bootstrap",
     "pseudo_marginal",
+    "random_restarts",
     "read_csv",
     "rejection_abc",
     "sequential_abc",
@@ -149,4 +152,5 @@ __all__ = [
     "squared_worst_case_error",
     "stored_simulations",
     "tensor_grid",
+    "whitened",
 ]

@@ -49,28 +49,20 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Estimate a squared MMD with equal and with optimal weights, for more and more simulations.
+    """Fit the g-and-k distribution to exchange rates, from the data to a picture.
 
-    Simulates data from the g-and-k distribution, estimates the squared MMD between them and the
-    model, prints the median error of both ways and writes a picture of it.
+    Prints the estimate with its standard errors and writes the fit and the way of the search.
     """
     import jax
-    import numpy as np
 
-    from owlfi.experiments.demo import REPEATS, SIMULATIONS, errors, picture
+    from owlfi.experiments.demo import fit, picture, table
 
     console = Console()
-    steps = errors(jax.random.key(seed))
-    rows = list(track(steps, description="Simulating", total=len(SIMULATIONS), console=console))
-    table = Table(title=f"Median error of the squared MMD over {REPEATS} repeats (g-and-k)")
-    for heading in ("simulations", "equal weights", "optimal weights", "smaller by"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        equal, optimal = np.median(row.equal), np.median(row.optimal)
-        table.add_row(str(row.m), f"{equal:.1e}", f"{optimal:.1e}", f"{equal / optimal:,.0f} x")
-    console.print(table)
+    with console.status("Fitting"):
+        estimate = fit(jax.random.key(seed))
+    console.print(_rendered(table(estimate)))
     out.mkdir(parents=True, exist_ok=True)
-    picture(rows).savefig(out / "demo.png", dpi=200)
+    picture(estimate).savefig(out / "demo.png", dpi=200)
     console.print(f"Picture: {out / 'demo.png'}")
 
 

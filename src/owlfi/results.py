@@ -21,8 +21,8 @@ class Estimate(eqx.Module):
 
     >>> estimate = Estimate(("a",), jnp.array([2.0]), jnp.array([[0.01]]), jnp.array(0.001))
     >>> print(estimate.summary())
-    parameter  estimate  std. error    5%   95%
-    a                 2         0.1  1.84  2.16
+    parameter  estimate  std. error     5%    95%
+    a                 2         0.1  1.836  2.164
     """
 
     names: tuple[str, ...] = eqx.field(static=True)

@@ -1,12 +1,16 @@
 """What the library shows: one file for each demonstration, table or figure."""
 
+from owlfi.experiments.accuracy import ACCURACY
 from owlfi.experiments.convergence import CONVERGENCE
+from owlfi.experiments.exchange import EXCHANGE
 from owlfi.experiments.figure3a import FIGURE3A
 from owlfi.experiments.figure3b import FIGURE3B
 from owlfi.experiments.figure3c import FIGURE3C
 from owlfi.experiments.figure3d import FIGURE3D
+from owlfi.experiments.figure4 import FIGURE4
 from owlfi.experiments.figure_theta3 import FIGURE_THETA3
 from owlfi.experiments.table1 import TABLE1
+from owlfi.experiments.windfarm import WINDFARM
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -18,5 +22,9 @@ EXPERIMENTS = {
         FIGURE_THETA3,
         FIGURE3D,
         CONVERGENCE,
+        FIGURE4,
+        ACCURACY,
+        WINDFARM,
+        EXCHANGE,
     )
 }

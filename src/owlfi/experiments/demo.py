@@ -1,66 +1,80 @@
-"""The first thing to see: the error of the squared MMD against the number of simulations."""
-
-from collections.abc import Iterator
-from typing import NamedTuple
+"""The first thing to see: the g-and-k distribution fitted to exchange rates, data to picture."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi.checks import as_array
-from owlfi.experiments.curves import curve, label
-from owlfi.experiments.excess import product_rule, sample
-from owlfi.kernels import SquaredExponential
-from owlfi.median import median_heuristic
-from owlfi.mmd import data_term, squared_mmd
+from owlfi.experiments.experiment import Table
+from owlfi.inference import minimum_distance
+from owlfi.kernels import Matern
+from owlfi.measures import Uniform
 from owlfi.models import g_and_k
-from owlfi.points import iid
-from owlfi.quadrature import optimal_weights
+from owlfi.models.exchange_rates import daily_changes
+from owlfi.plots import new_axes
+from owlfi.points import sobol
+from owlfi.prior import Prior
+from owlfi.problem import Problem
+from owlfi.results import Estimate
+from owlfi.rules import OptimallyWeighted
+from owlfi.simulator import Simulator
 
-THETA = jnp.array([3.2, 1.1, 0.1, 0.1])
-OBSERVATIONS = 1000
-SIMULATIONS = (8, 16, 32, 64, 128, 256)
-REPEATS = 100
-
-
-class Errors(NamedTuple):
-    """Absolute errors at one number of simulations, one a repeat."""
-
-    m: int
-    equal: Float[np.ndarray, " repeats"]
-    optimal: Float[np.ndarray, " repeats"]
-
-
-def errors(key: Array) -> Iterator[Errors]:
-    """The errors of equal and of optimal weights for growing m, on the same simulations."""
-    data_key, noise_key, key = jax.random.split(key, 3)
-    simulator = g_and_k()
-    noise = simulator.measure
-    x = sample(data_key, simulator, as_array("theta", simulator.theta), OBSERVATIONS)
-    k = SquaredExponential(median_heuristic(x))
-    c = SquaredExponential(median_heuristic(iid(noise_key, OBSERVATIONS, noise)))
-    term = data_term(k, x)
-
-    def estimate(u: Array, weights: Array | None = None) -> np.ndarray:
-        y = jax.vmap(lambda design: simulator.rows(THETA, design))(u)
-        return np.asarray(squared_mmd(k, y, x, weights, data_term=term))
-
-    u, weights = product_rule(noise)
-    truth = estimate(u[None], weights[None])
-    for m in SIMULATIONS:
-        designs = iid(jax.random.fold_in(key, m), REPEATS * m, noise).reshape(REPEATS, m, 1)
-        optimal = estimate(designs, optimal_weights(c, noise, designs).weights)
-        yield Errors(m, np.abs(estimate(designs) - truth), np.abs(optimal - truth))
+PRIOR = Prior(
+    location=Uniform(-1.0, 1.0),
+    scale=Uniform(0.0, 1.0),
+    skewness=Uniform(-2.0, 2.0),
+    kurtosis=Uniform(0.0, 1.0),
+)
+RULE = OptimallyWeighted(128, sobol, Matern(nu=2.5))
+_DRAWN = 2**13  # simulations behind the fitted curve
 
 
-def picture(results: list[Errors]) -> Figure:
-    """Median errors against m with their quartiles, on logarithmic axes."""
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    axes = figure.subplots()
-    m = [row.m for row in results]
-    curve(axes, m, [row.equal for row in results], 0, "equal weights")
-    curve(axes, m, [row.optimal for row in results], 1, "optimal weights")
-    label(axes, "simulations $m$", "error of the squared MMD", m)
+def problem() -> Problem:
+    """Which g-and-k distribution do daily changes of an exchange rate have?"""
+    model = g_and_k()
+    simulator = Simulator(model.generator, model.measure, PRIOR.names, prior=PRIOR)
+    return Problem(simulator, daily_changes())
+
+
+def fit(key: Key[Array, ""]) -> Estimate:
+    """The minimum-distance estimate."""
+    return minimum_distance(key, problem(), RULE)
+
+
+def table(estimate: Estimate) -> Table:
+    """The estimate with its standard errors and 90% intervals."""
+    columns = [estimate.theta, estimate.standard_errors, *estimate.interval(0.9)]
+    rows = [
+        (name, *(f"{float(number):.4f}" for number in row))
+        for name, *row in zip(estimate.names, *columns, strict=True)
+    ]
+    return Table(
+        "g-and-k distribution of daily changes, US against Canadian dollar, in percent",
+        ("parameter", "estimate", "std. error", "5%", "95%"),
+        rows,
+        f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.4f}.",
+    )
+
+
+def picture(estimate: Estimate) -> Figure:
+    """The rates with the fitted distribution, and the way of the search."""
+    left, right = new_axes(1, 2, 3.2).ravel()
+    stated = problem()
+    x = np.asarray(stated.observed)[:, 0]
+    u = sobol(jax.random.key(0), _DRAWN, stated.simulator.measure)
+    y = np.asarray(stated.simulator(estimate.theta, u))[:, 0]
+    bins = np.linspace(-1.0, 1.0, 60)
+    left.hist(x, bins, density=True, color="0.8", label="observed")
+    heights = np.histogram(y, bins)[0] / (_DRAWN * (bins[1] - bins[0]))
+    left.stairs(heights, bins, color="C0", label="fitted")
+    left.set(xlabel="daily change in percent", yticks=[])
+    left.legend(frameon=False)
+    values = jnp.zeros(0) if estimate.trace_values is None else estimate.trace_values
+    right.plot(np.arange(1, len(values) + 1), values, "o-", markersize=3)
+    right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD")
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+    figure = left.figure
+    assert isinstance(figure, Figure)
     return figure

@@ -1,6 +1,7 @@
 """Inference: one file for each method, each a function of a key, a problem and a rule."""
 
 from owlfi.inference.abc import accepted, rejection_abc, stored_simulations
+from owlfi.inference.gradient_descent import random_restarts
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.inference.mmd_bayes import mmd_bayes
 from owlfi.inference.posterior_bootstrap import posterior_bootstrap
@@ -13,6 +14,7 @@ __all__ = [
     "mmd_bayes",
     "posterior_bootstrap",
     "pseudo_marginal",
+    "random_restarts",
     "rejection_abc",
     "sequential_abc",
     "stored_simulations",

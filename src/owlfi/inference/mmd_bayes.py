@@ -90,7 +90,7 @@ def mmd_bayes(
     rate = beta_of(fit, beta)
     target = Target(fit.objective, problem.prior, jnp.array(rate))
     starts = _starts(warm_key, *real_covariance(fit), chains)
-    warmed, evaluations = _warmed(warm_key, target, *starts, warmup)
+    warmed, taken = _warmed(warm_key, target, *starts, warmup)
     parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
 
     def steps() -> Iterator[Drawn]:
@@ -101,7 +101,7 @@ def mmd_bayes(
 
     done = collected(steps(), len(parts), "MMD-Bayes", show=progress)
     v = jnp.concatenate([drawn.v for drawn in done], 1)
-    evaluations = int(evaluations) + sum(int(drawn.simulated) for drawn in done)
+    evaluations = int(taken) + sum(int(drawn.simulated) for drawn in done)
     about = {"method": "MMD-Bayes", "beta": rate, **diagnostics(v)}
     about |= {"divergent": sum(int(drawn.divergent) for drawn in done) / v[..., 0].size}
     theta = from_real(v, fit.objective.ends).reshape(-1, v.shape[-1])

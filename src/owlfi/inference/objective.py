@@ -13,6 +13,7 @@ from owlfi.quadrature import Quadrature
 from owlfi.simulator import Simulator
 from owlfi.sums import row_sums, self_sum
 from owlfi.transforms import Ends, from_real
+from owlfi.whitening import Transformed
 
 _DENSE = 2**21  # pairs up to which the whole matrix is fastest
 
@@ -40,6 +41,10 @@ class Objective(eqx.Module):
         if shares is None:
             shares = jnp.full(observed.shape[0], 1 / observed.shape[0])
         return eqx.tree_at(lambda o: (o.observed, o.shares), self, (observed, shares))
+
+    def on(self, points: Array, weights: Array) -> "Objective":
+        """The same on another design."""
+        return eqx.tree_at(lambda o: (o.points, o.weights), self, (points, weights))
 
     def rows(self, v: Float[Array, " p"]) -> Float[Array, "m d"]:
         """Simulations at the parameters whose place on the real line is v."""
@@ -131,6 +136,8 @@ def _own(kernel: Kernel, y: Array, w: Array) -> Array:
 
 def _gram(kernel: Kernel, y: Array, x: Array) -> Array:
     """With the exponent of a squared exponential as one product, whose derivatives are products."""
+    if isinstance(kernel, Transformed):
+        return _gram(kernel.kernel, y @ kernel.matrix.T, x @ kernel.matrix.T)
     if not isinstance(kernel, SquaredExponential):
         return kernel.gram(y, x)
     center = jax.lax.stop_gradient(x.mean(0))

@@ -133,7 +133,7 @@ def _noise(
     if points_are_independent(rule):
         return _correlated(problem, objective)
     bank = [rule.quadrature(k, problem) for k in jax.random.split(key, designs)]
-    objectives = [_on(objective, design.points, design.weights) for design in bank]
+    objectives = [objective.on(design.points, design.weights) for design in bank]
 
     def moved(random: np.random.Generator, design: Design) -> Design:
         return design if random.uniform() < _SAME_DESIGN else random.integers(designs)
@@ -150,17 +150,13 @@ def _correlated(problem: Problem, objective: Objective) -> Noise:
 
     def on(scores: Design) -> Objective:
         u = problem.simulator.measure.from_uniform(jnp.asarray(norm.cdf(scores)))
-        return _on(objective, u, objective.weights)
+        return objective.on(u, objective.weights)
 
     return Noise(
         lambda random: random.standard_normal(shape),
         lambda random, scores: _CORRELATION * scores + rest * random.standard_normal(shape),
         on,
     )
-
-
-def _on(objective: Objective, points: Array, weights: Array) -> Objective:
-    return eqx.tree_at(lambda o: (o.points, o.weights), objective, (points, weights))
 
 
 @eqx.filter_jit

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from owlfi.inference.objective import Objective, model_of_rows, witness
@@ -24,12 +25,12 @@ class Sandwich(NamedTuple):
 
 @eqx.filter_jit
 def sandwich(
-    objective: Objective, theta: Float[Array, " p"], *, independent: bool = False
+    objective: Objective, theta: Float[Array, " p"], *, excess: ArrayLike | None = 0.0
 ) -> Sandwich:
     """Of an estimate theta by a differentiable simulator, with the exact Hessian.
 
-    independent: whether the points are independent draws with equal weights, whose own randomness
-        adds a term of order 1/m.
+    excess: the squared MMD between the weighted points and the law of the simulator, whose error
+        adds to the spread; None for that of independent points, of order 1/m.
     """
 
     def rows(at: Array) -> Array:
@@ -38,7 +39,7 @@ def sandwich(
     y, tangent = jax.linearize(rows, theta)
     slopes = jax.vmap(tangent)(jnp.eye(theta.shape[0]))
     hessian = jax.hessian(lambda at: objective.of_rows(rows(at)))(theta)
-    return _between(objective, y, slopes, hessian, independent)
+    return _between(objective, y, slopes, hessian, excess)
 
 
 @eqx.filter_jit
@@ -48,7 +49,7 @@ def sandwich_of_rows(
     y: Float[Array, "m d"],
     slopes: Float[Array, "p m d"],
     *,
-    independent: bool = False,
+    excess: ArrayLike | None = 0.0,
 ) -> Sandwich:
     """From simulations at theta and their derivatives on the real line, however found.
 
@@ -57,24 +58,35 @@ def sandwich_of_rows(
     steepness = jnp.exp(log_slope(to_real(theta, objective.ends), objective.ends))
     slopes = slopes / steepness[:, None, None]
     hessian = model_of_rows(objective, y, slopes).hessian
-    return _between(objective, y, slopes, hessian, independent)
+    return _between(objective, y, slopes, hessian, excess)
 
 
 def _between(
-    objective: Objective, y: Array, slopes: Array, hessian: Array, independent: bool
+    objective: Objective, y: Array, slopes: Array, hessian: Array, excess: ArrayLike | None
 ) -> Sandwich:
     k, w, x, shares = objective.kernel, objective.weights, objective.observed, objective.shares
     data = _derivatives(lambda rows: witness(k, x, rows, w), y, slopes)
     spread = 4 * _covariance(data, shares) * jnp.sum(shares**2)
-    if independent:
-        own = _derivatives(
-            lambda rows: witness(k, rows, rows, w) - witness(k, rows, x, shares), y, slopes
-        )
-        spread = spread + 4 * _covariance(own, w) * jnp.sum(w**2)
+    spread = spread + _of_points(objective, y, slopes, excess)
     definite = jnp.linalg.eigvalsh(hessian)[0] > 0
     curved = jnp.where(definite, hessian, 2 * _gauss_newton(objective, y, slopes))
     half = jnp.linalg.solve(curved, spread)
     return Sandwich(jnp.linalg.solve(curved, half.T), curved)
+
+
+def _of_points(
+    objective: Objective, y: Array, slopes: Array, excess: ArrayLike | None
+) -> Float[Array, "p p"]:
+    """What independent points would add, times their share of such points' squared error."""
+    k, m = objective.kernel, y.shape[0]
+    w = jnp.full(m, 1 / m)
+
+    def gap(rows: Array) -> Array:
+        return witness(k, rows, rows, w) - witness(k, rows, objective.observed, objective.shares)
+
+    own = 4 / m * _covariance(_derivatives(gap, y, slopes), w)
+    independent = (k.diagonal(y).mean() - w @ witness(k, y, y, w)) / m
+    return own if excess is None else own * excess / independent
 
 
 def _derivatives(

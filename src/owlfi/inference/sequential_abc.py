@@ -19,6 +19,7 @@ from owlfi.inference.abc import distances, simulated_in_chunks
 from owlfi.keys import as_key
 from owlfi.problem import Problem
 from owlfi.progress import collected
+from owlfi.quadrature import Quadrature
 from owlfi.results import Posterior
 from owlfi.rules import Rule
 from owlfi.transforms import from_real, to_real
@@ -76,25 +77,8 @@ def sequential_abc(
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(rule_key, problem)
-    ends = problem.prior.bounds
-
-    def steps() -> Iterator[Runs]:
-        runs = Runs(jnp.zeros((0, len(problem.prior.names))), np.zeros(0), (), 0)
-        for number in range(rounds):
-            round_key = jax.random.fold_in(key, number)
-            if number == 0:
-                thetas, proposals = problem.prior.sample(round_key, draws), runs.proposals
-            else:
-                proposal = _proposal(problem, runs, keep)
-                thetas = from_real(_drawn(round_key, proposal, draws), ends)
-                proposals = (*runs.proposals, proposal)
-            made = simulated_in_chunks(problem, thetas, quadrature)
-            v = jnp.concatenate([runs.v, to_real(thetas[: len(made.thetas)], ends)])
-            found = np.concatenate([runs.distances, distances(problem, made)])
-            runs = Runs(v, found, proposals, runs.calls + made.calls)
-            yield runs
-
-    history = collected(steps(), rounds, "Sequential ABC", show=progress)
+    steps = _rounds(key, problem, quadrature, draws, keep, rounds)
+    history = collected(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)
     about = {
         "method": "sequential ABC",
@@ -103,16 +87,42 @@ def sequential_abc(
         "failed": int(np.isinf(history[-1].distances).sum()),
         "effective_draws": float(1 / np.sum(np.asarray(weights) ** 2)),
     }
-    thetas = from_real(history[-1].v[best], ends)
+    thetas = from_real(history[-1].v[best], problem.prior.bounds)
     return Posterior(problem.prior.names, thetas, weights, history[-1].calls, 1, about)
+
+
+def _rounds(
+    key: Key[Array, ""],
+    problem: Problem,
+    quadrature: Quadrature,
+    draws: int,
+    keep: int,
+    rounds: int,
+) -> Iterator[Runs]:
+    """All runs so far, after each round."""
+    ends = problem.prior.bounds
+    runs = Runs(jnp.zeros((0, len(problem.prior.names))), np.zeros(0), (), 0)
+    for number in range(rounds):
+        round_key, proposals = jax.random.fold_in(key, number), runs.proposals
+        if number == 0:
+            thetas = problem.prior.sample(round_key, draws)
+        else:
+            proposals = (*proposals, _proposal(problem, runs, keep))
+            thetas = from_real(_drawn(round_key, proposals[-1], draws), ends)
+        made = simulated_in_chunks(problem, thetas, quadrature)
+        v = jnp.concatenate([runs.v, to_real(made.thetas, ends)])
+        found = np.concatenate([runs.distances, distances(problem, made)])
+        runs = Runs(v, found, proposals, runs.calls + made.calls)
+        yield runs
 
 
 def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Array, " keep"]]:
     """The nearest runs and their weights, prior over mixture of proposals."""
-    if np.isfinite(runs.distances).sum() < keep:
+    usable = int(np.isfinite(runs.distances).sum())
+    if usable < keep:
         raise ValueError(
-            f"keep is {keep}, but only {np.isfinite(runs.distances).sum()} of "
-            f"{len(runs.distances)} runs gave finite numbers; mend the generator or narrow the prior"
+            f"keep is {keep}, but only {usable} of {len(runs.distances)} runs gave finite numbers; "
+            "mend the generator or narrow the prior"
         )
     best = np.argsort(runs.distances, kind="stable")[:keep]
     v = runs.v[best]

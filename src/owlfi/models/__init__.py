@@ -1,6 +1,7 @@
 """Simulators, one file each: functions that return a `Simulator` with its usual theta and prior."""
 
 from owlfi.models.bivariate_beta import bivariate_beta
+from owlfi.models.exchange_rates import exchange_rates
 from owlfi.models.g_and_k import g_and_k
 from owlfi.models.lotka_volterra import lotka_volterra
 from owlfi.models.moving_average import moving_average
@@ -11,6 +12,7 @@ from owlfi.models.wind_farm import wind_farm
 
 __all__ = [
     "bivariate_beta",
+    "exchange_rates",
     "g_and_k",
     "lotka_volterra",
     "moving_average",

@@ -1,0 +1,165 @@
+"""ABC keeps the nearest parameters, asks for no run twice, and never keeps a failed one."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
+from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accepted, simulate
+from owlfi.inference.abc import distances, stored_simulations
+from owlfi.models.wind_farm import stored_runs
+
+KEY = jax.random.key(0)
+
+
+@cache
+def runs(draws=400):
+    problem = gaussian_problem()
+    thetas = problem.prior.sample(KEY, draws)
+    return problem, simulate(problem.simulator, thetas, RULE.quadrature(KEY, problem))
+
+
+def test_share_keeps_the_nearest():
+    problem, made = runs()
+    posterior = accepted(problem, made, share=0.1)
+    exact = exact_squared_mmd(problem, np.asarray(made.thetas)[:, 0])
+    nearest = np.asarray(made.thetas)[np.argsort(exact)[:40]]
+    assert_allclose(np.sort(posterior.draws, 0), np.sort(nearest, 0))
+    assert_allclose(posterior.weights, 1 / 40)
+
+
+def test_threshold_keeps_all_below_it():
+    problem, made = runs()
+    cut = float(np.quantile(distances(problem, made), 0.2))
+    posterior = accepted(problem, made, threshold=cut)
+    assert len(posterior.draws) == 80
+    assert posterior.about["threshold"] == cut
+
+
+def test_threshold_that_accepts_nothing_names_the_smallest_distance():
+    problem, made = runs()
+    least = distances(problem, made).min()
+    with pytest.raises(ValueError, match=f"none of 400 parameters.*{least:.4g}"):
+        accepted(problem, made, threshold=least / 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"share": 0.0}, "share must lie above 0"),
+        ({"share": 2.0}, "share must lie above 0"),
+        ({"threshold": -1.0}, "threshold must be positive"),
+        ({"share": 0.1, "threshold": 0.1}, "not both"),
+    ],
+)
+def test_impossible_cuts_are_refused(options, message):
+    problem, made = runs()
+    with pytest.raises(ValueError, match=message):
+        accepted(problem, made, **options)
+
+
+def test_failed_simulations_are_recorded_and_never_kept():
+    problem, _ = runs()
+
+    def fails_above_one(theta, u):
+        return jnp.where((theta[0] > 1) & (u > 1), jnp.nan, theta[0] + u)
+
+    model = Simulator(fails_above_one, Normal(), ["mean"], prior=problem.prior)
+    failing = Problem(model, problem.observed, kernel=problem.kernel)
+    posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
+    assert np.all(np.asarray(posterior.draws) <= 1)
+    failed = np.array(posterior.about["failed"])
+    assert len(failed) > 50
+    assert np.all(failed > 1)
+
+
+def test_adjustment_moves_draws_towards_the_posterior():
+    """With a coarse threshold, adjusted draws are far nearer to the estimate than plain ones."""
+    problem, made = runs()
+    plain = accepted(problem, made, share=0.3)
+    adjusted = accepted(problem, made, share=0.3, adjust=True)
+    estimate = float(np.mean(np.asarray(problem.observed)))
+    assert adjusted.sd[0] < 0.3 * plain.sd[0]
+    assert abs(adjusted.mean[0] - estimate) < 0.3
+    assert_allclose(adjusted.weights.sum(), 1)
+
+
+def test_stored_runs_with_noise_of_their_own_agree_with_one_theta_at_a_time():
+    stored = stored_runs()
+    problem = Problem(owlfi.models.wind_farm(), stored.x)
+    kernel = owlfi.SquaredExponential(1.0)
+    some = stored.theta[:3], stored.u[:3], stored.y[:3]
+    found = distances(problem, stored_simulations(problem, *some, kernel=kernel))
+    for i, (u, y) in enumerate(zip(*some[1:], strict=True)):
+        w = owlfi.optimal_weights(kernel, Normal(), u).weights
+        assert_allclose(found[i], owlfi.squared_mmd(problem.kernel, y, stored.x, w), rtol=1e-9)
+
+
+def test_stored_runs_that_do_not_fit_are_refused():
+    problem, _ = runs()
+    with pytest.raises(ValueError, match=r"y must have shape \(2, 5, 1\)"):
+        stored_simulations(problem, [1.0, 2.0], np.zeros((2, 5, 1)), np.zeros((2, 4, 1)))
+
+
+def test_wind_farm_reproduces_the_published_posteriors():
+    """Widths 19.1 and 10.9 at 5%; 36 and 43 of 50 directions are the near-exact ones."""
+    from owlfi.experiments.windfarm import RULES, near_exact
+
+    stored = stored_runs()
+    problem = Problem(owlfi.models.wind_farm(), stored.x)
+    exact = np.argsort(near_exact(problem, stored))[:50]
+    for name, width, overlap in (("V", 19.1, 36), ("OW", 10.9, 43)):
+        quadrature = RULES[name](problem, stored.u, stored.y)
+        found = np.asarray(problem.squared_mmd(stored.y, quadrature))
+        kept = np.argsort(found, kind="stable")[:50]
+        low, high = np.quantile(np.asarray(stored.theta)[kept], [0.025, 0.975])
+        assert_allclose(high - low, width, atol=0.1)
+        assert len(np.intersect1d(kept, exact)) == overlap
+
+
+def test_sequential_thresholds_fall_and_draws_concentrate():
+    problem, _ = runs()
+    options = {"draws": 200, "rounds": 4, "keep": 100}
+    posterior = owlfi.sequential_abc(KEY, problem, RULE, **options)
+    thresholds = posterior.about["thresholds"]
+    assert np.all(np.diff(thresholds) < 0)
+    assert posterior.calls == 4 * 200 * 64 + 4 * 3
+    assert_allclose(posterior.weights.sum(), 1)
+    assert posterior.sd[0] < 0.6
+
+
+def test_sequential_draws_have_the_law_of_rejection_abc():
+    """At one threshold, both are the prior inside an interval: mean and sd within 5 errors."""
+    problem, _ = runs()
+    posterior = owlfi.sequential_abc(KEY, problem, RULE, draws=300, rounds=4, keep=200)
+    cut = posterior.about["thresholds"][-1]
+    grid = np.linspace(-10, 12, 20001)
+    constant = LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
+    inside = exact_squared_mmd(problem, grid) + constant < cut
+    density = inside * np.exp(-0.5 * grid**2 / 25)
+    density /= density.sum()
+    mean = density @ grid
+    sd = np.sqrt(density @ (grid - mean) ** 2)
+    assert_allclose(posterior.mean[0], mean, atol=5 * sd / np.sqrt(150))
+    assert_allclose(posterior.sd[0], sd, rtol=0.25)
+
+
+def test_discrete_parameters_are_drawn_by_rejection_and_refused_by_sequences():
+    prior = Prior(count=owlfi.Poisson(3.0))
+    model = Simulator(lambda theta, u: theta[0] + u, Normal(), ["count"], prior=prior)
+    problem = Problem(model, gaussian_problem().observed)
+    posterior = owlfi.rejection_abc(KEY, problem, VStatistic(20), draws=50, share=0.1)
+    assert np.all(np.asarray(posterior.draws) % 1 == 0)
+    with pytest.raises(ValueError, match="prior of count is discrete"):
+        owlfi.sequential_abc(KEY, problem, VStatistic(20))
+
+
+def test_the_same_key_gives_the_same_posterior():
+    problem, _ = runs()
+    first, again = (owlfi.rejection_abc(KEY, problem, RULE, draws=50) for _ in range(2))
+    assert_allclose(first.draws, again.draws, rtol=0)

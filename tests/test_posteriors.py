@@ -1,0 +1,148 @@
+"""MMD-Bayes and the posterior bootstrap on a problem whose answers are known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import (
+    RULE,
+    exact_estimate,
+    exact_squared_mmd,
+    exact_standard_error,
+    gaussian_problem,
+    location,
+)
+from owlfi import Normal, Problem, Simulator, VStatistic
+from owlfi.inference.newton import minimise_each
+from owlfi.inference.objective import gauss_newton_model, objective_of
+
+KEY = jax.random.key(0)
+
+
+def exact_moments(problem, beta):
+    """Of exp(-beta·MMD²) times the N(0, 25) prior, on a fine grid."""
+    grid = np.linspace(-2, 5, 20001)
+    logs = -beta * exact_squared_mmd(problem, grid) - 0.5 * grid**2 / 25
+    density = np.exp(logs - logs.max())
+    density /= density.sum()
+    mean = density @ grid
+    return mean, np.sqrt(density @ (grid - mean) ** 2)
+
+
+def assert_moments(posterior, mean, sd, effective):
+    """Within 4 Monte Carlo errors of draws worth `effective` independent ones."""
+    assert_allclose(posterior.mean[0], mean, atol=4 * sd / np.sqrt(effective))
+    assert_allclose(posterior.sd[0], sd, rtol=4 / np.sqrt(2 * effective))
+
+
+@pytest.mark.parametrize("beta", [None, 20.0])
+def test_nuts_draws_the_generalised_posterior(beta):
+    problem = gaussian_problem()
+    posterior = owlfi.mmd_bayes(KEY, problem, RULE, beta=beta, draws=500)
+    about = posterior.about
+    assert posterior.draws.shape == (2000, 1)
+    assert about["r_hat"][0] < 1.02
+    assert_moments(posterior, *exact_moments(problem, about["beta"]), about["effective_draws"][0])
+
+
+def test_calibrated_posterior_is_as_wide_as_the_estimate_is_uncertain():
+    problem = gaussian_problem()
+    posterior = owlfi.mmd_bayes(KEY, problem, RULE, draws=500)
+    assert_allclose(posterior.sd[0], exact_standard_error(problem), rtol=0.1)
+
+
+def test_beta_grows_with_the_number_of_observations():
+    few, many = (
+        owlfi.mmd_bayes(KEY, gaussian_problem(n=n), RULE, draws=20, chains=1, warmup=20)
+        for n in (80, 320)
+    )
+    assert_allclose(many.about["beta"] / few.about["beta"], 4, rtol=0.25)
+
+
+def on_host(problem):
+    model = Simulator(
+        lambda theta, u: np.float64(location(theta, u)),
+        Normal(),
+        ["mean"],
+        prior=problem.prior,
+        on_host=True,
+    )
+    return Problem(model, problem.observed, kernel=problem.kernel)
+
+
+def test_pseudo_marginal_draws_the_same_where_the_quadrature_is_exact():
+    problem = on_host(gaussian_problem())
+    posterior = owlfi.pseudo_marginal(KEY, problem, RULE, draws=400, designs=4)
+    about = posterior.about
+    moments = exact_moments(problem, about["beta"])
+    assert 0.2 < about["acceptance"] < 0.7
+    assert_moments(posterior, *moments, about["effective_draws"][0])
+
+
+def test_pseudo_marginal_moves_independent_points():
+    problem = gaussian_problem()
+    posterior = owlfi.pseudo_marginal(KEY, problem, VStatistic(100), draws=200, chains=2)
+    assert 0.1 < posterior.about["acceptance"] < 0.8
+    assert abs(posterior.mean[0] - exact_estimate(problem)) < 1
+
+
+def test_nuts_refuses_simulators_without_derivatives():
+    with pytest.raises(ValueError, match="use pseudo_marginal"):
+        owlfi.mmd_bayes(KEY, on_host(gaussian_problem()), RULE)
+
+
+@pytest.mark.parametrize("method", [owlfi.mmd_bayes, owlfi.posterior_bootstrap])
+def test_discrete_parameters_are_refused(method):
+    prior = owlfi.Prior(mean=owlfi.Poisson(3.0))
+    model = Simulator(location, Normal(), ["mean"], prior=prior)
+    with pytest.raises(ValueError, match="prior of mean is discrete"):
+        method(KEY, Problem(model, [1.0, 2.0]), RULE)
+
+
+def test_bootstrap_has_the_mean_and_spread_of_the_estimate():
+    problem = gaussian_problem()
+    posterior = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=400)
+    assert posterior.about["failed"] == 0
+    assert_moments(posterior, exact_estimate(problem), exact_standard_error(problem), 400)
+
+
+def test_bootstrap_on_the_host_agrees():
+    problem = gaussian_problem()
+    options = {"draws": 10}
+    fast = owlfi.posterior_bootstrap(KEY, problem, RULE, **options)
+    slow = owlfi.posterior_bootstrap(KEY, on_host(problem), RULE, **options)
+    assert_allclose(slow.draws, fast.draws, atol=1e-4)
+
+
+def test_prior_pseudo_samples_pull_towards_the_prior():
+    """The prior predictive is centred at 0, the data at 1.3."""
+    problem = gaussian_problem(n=20)
+    plain = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=100)
+    strong = owlfi.posterior_bootstrap(
+        KEY, problem, RULE, draws=100, prior_strength=20.0, pseudo_samples=20
+    )
+    assert strong.sd[0] > plain.sd[0]
+    assert strong.calls > plain.calls
+
+
+@pytest.mark.slow
+def test_bootstrap_intervals_cover():
+    """90% intervals of 200 draws on 300 data sets: 4 binomial errors are 0.07."""
+    problem = gaussian_problem()
+    objective = objective_of(problem, RULE.quadrature(KEY, problem))
+    x = 1.3 + jax.random.normal(jax.random.key(7), (300, 80, 1))
+    starts = jnp.full((200, 1), 1.3)
+
+    def covered(case):
+        rows, key = case
+        shares = jax.random.dirichlet(key, jnp.ones(80), (200,))
+        changed = objective.with_data(rows)
+        fits = minimise_each(changed, None, starts, shares=shares, model=gauss_newton_model)
+        low, high = jnp.quantile(fits.theta[:, 0], jnp.array([0.05, 0.95]))
+        return (low < 1.3) & (high > 1.3)
+
+    share = np.mean(jax.lax.map(covered, (x, jax.random.split(KEY, 300))))
+    assert abs(share - 0.9) < 0.07
