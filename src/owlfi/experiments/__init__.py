@@ -1,6 +1,7 @@
 """What the library shows: one file for each demonstration, table or figure."""
 
 from owlfi.experiments.accuracy import ACCURACY
+from owlfi.experiments.beyond import BEYOND
 from owlfi.experiments.convergence import CONVERGENCE
 from owlfi.experiments.exchange import EXCHANGE
 from owlfi.experiments.figure3a import FIGURE3A
@@ -22,6 +23,7 @@ EXPERIMENTS = {
         FIGURE_THETA3,
         FIGURE3D,
         CONVERGENCE,
+        BEYOND,
         FIGURE4,
         ACCURACY,
         WINDFARM,

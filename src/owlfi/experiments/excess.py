@@ -19,7 +19,7 @@ from owlfi.experiments.experiment import Plan
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.median import median_heuristic
-from owlfi.models.moving_average import moving_average_covariance
+from owlfi.models.moving_average import moving_average, moving_average_covariance
 from owlfi.points import iid, sobol
 from owlfi.quadrature import optimal_weights
 from owlfi.simulator import Simulator
@@ -104,6 +104,19 @@ def law_of(
         y = _many_rows(key, simulator, theta, points)
         weights = jnp.full(len(y), 1 / len(y))
     return WeightedLaw(self_sum(kernel, y, weights), kernel, y, weights)
+
+
+def best_law(
+    key: Key[Array, ""],
+    simulator: Simulator,
+    theta: Array,
+    kernel: SquaredExponential,
+    points: int = LAW_POINTS,
+) -> Law:
+    """The law of y, exact where it is known."""
+    if simulator.generator is moving_average().generator:
+        return moving_average_law(theta, simulator.measure.dim - 2, kernel)
+    return law_of(key, simulator, theta, kernel, points)
 
 
 def moving_average_law(theta: Array, length: int, kernel: SquaredExponential) -> Law:

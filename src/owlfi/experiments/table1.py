@@ -15,11 +15,10 @@ from owlfi.checks import as_array
 from owlfi.experiments.excess import (
     LAW_POINTS,
     Law,
+    best_law,
     excesses,
-    law_of,
     median_kernel,
     median_weights,
-    moving_average_law,
     sample,
     simulated,
 )
@@ -81,7 +80,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
         simulator = row.make()
         theta = as_array("theta", simulator.theta)
         kernel = median_kernel(kernel_key, simulator, theta)
-        law = _law(law_key, simulator, theta, kernel, plan)
+        law = best_law(law_key, simulator, theta, kernel, 2**13 if plan.quick else LAW_POINTS)
         for chunk in _chunks(plan):
             keys = [jax.random.fold_in(repeat_key, repeat) for repeat in chunk]
             yield {
@@ -90,18 +89,6 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
                 "floor": law.floor(OBSERVED),
                 **_repeats(keys, simulator, theta, kernel, law),
             }
-
-
-def _law(
-    key: Key[Array, ""],
-    simulator: Simulator,
-    theta: Array,
-    kernel: SquaredExponential,
-    plan: Plan,
-) -> Law:
-    if simulator.generator is models.moving_average().generator:
-        return moving_average_law(theta, simulator.measure.dim - 2, kernel)
-    return law_of(key, simulator, theta, kernel, 2**14 if plan.quick else LAW_POINTS)
 
 
 def _repeats(
