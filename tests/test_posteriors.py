@@ -75,7 +75,7 @@ def on_host(problem):
 
 def test_pseudo_marginal_draws_the_same_where_the_quadrature_is_exact():
     problem = on_host(gaussian_problem())
-    posterior = owlfi.pseudo_marginal(KEY, problem, RULE, draws=400, designs=4)
+    posterior = owlfi.pseudo_marginal(KEY, problem, RULE, draws=250, chains=2, designs=4)
     about = posterior.about
     moments = exact_moments(problem, about["beta"])
     assert 0.2 < about["acceptance"] < 0.7
@@ -84,7 +84,7 @@ def test_pseudo_marginal_draws_the_same_where_the_quadrature_is_exact():
 
 def test_pseudo_marginal_moves_independent_points():
     problem = gaussian_problem()
-    posterior = owlfi.pseudo_marginal(KEY, problem, VStatistic(100), draws=200, chains=2)
+    posterior = owlfi.pseudo_marginal(KEY, problem, VStatistic(100), draws=100, chains=2)
     assert 0.1 < posterior.about["acceptance"] < 0.8
     assert abs(posterior.mean[0] - exact_estimate(problem)) < 1
 
@@ -111,7 +111,7 @@ def test_bootstrap_has_the_mean_and_spread_of_the_estimate():
 
 def test_bootstrap_on_the_host_agrees():
     problem = gaussian_problem()
-    options = {"draws": 10}
+    options = {"draws": 3}
     fast = owlfi.posterior_bootstrap(KEY, problem, RULE, **options)
     slow = owlfi.posterior_bootstrap(KEY, on_host(problem), RULE, **options)
     assert_allclose(slow.draws, fast.draws, atol=1e-4)

@@ -19,8 +19,10 @@ from owlfi.inference.objective import Objective, gauss_newton_model
 from owlfi.keys import as_key
 from owlfi.problem import Problem
 from owlfi.progress import collected
+from owlfi.quadrature import unweighted
 from owlfi.results import Posterior
 from owlfi.rules import Rule
+from owlfi.simulator import simulate
 
 _CHUNK = 50  # fits between two moves of the progress bar
 
@@ -101,8 +103,8 @@ def _with_pseudo_samples(
     theta_key, noise_key = jax.random.split(key)
     thetas = problem.prior.sample(theta_key, count * extra)
     u = simulator.measure.sample(noise_key, count * extra)
-    rows = [simulator.rows(theta, noise[None]) for theta, noise in zip(thetas, u, strict=True)]
-    drawn = jnp.concatenate(rows).reshape(count, extra, -1)
+    rows = simulate(simulator, thetas, unweighted(u[:, None]), check=False).y
+    drawn = rows.reshape(count, extra, -1)
     repeated = jnp.broadcast_to(problem.observed, (count, *problem.observed.shape))
     return jnp.concatenate([repeated, drawn], 1)
 
