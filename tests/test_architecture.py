@@ -24,6 +24,7 @@ MATHEMATICS = [
     "closed_forms",
     "coordinates",
     "embeddings",
+    "herding",
     "kernel_algebra",
     "keys",
     "kernels",
@@ -41,11 +42,11 @@ MATHEMATICS = [
     "tuning",
     "whitening",
 ]
-PROBLEM = ["failures", "observed", "optional", "prior", "problem", "rules", "simulator"]
+PROBLEM = ["failures", "observed", "optional", "prior", "problem", "recommend"]
 METHODS = ["inference", "progress", "results"]
 LAYERS = [
     MATHEMATICS,
-    [*PROBLEM, "transforms"],
+    [*PROBLEM, "rules", "simulator", "transforms"],
     ["models"],
     METHODS,
     ["campaign"],

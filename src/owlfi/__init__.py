@@ -11,6 +11,7 @@ jax.config.update("jax_enable_x64", True)
 from owlfi.adaptive import AdaptiveDesign, adaptive_design  # noqa: E402
 from owlfi.certificate import Certificate, Verdict  # noqa: E402
 from owlfi.embeddings import Embedding, embed  # noqa: E402
+from owlfi.herding import herding, support_points  # noqa: E402
 from owlfi.inference import (  # noqa: E402
     accepted,
     minimum_distance,
@@ -70,6 +71,7 @@ from owlfi.quadrature import (  # noqa: E402
     optimal_weights,
     squared_worst_case_error,
 )
+from owlfi.recommend import Recommendation, recommend  # noqa: E402
 from owlfi.results import Estimate, Posterior, load  # noqa: E402
 from owlfi.rules import Adaptive, OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
@@ -81,6 +83,10 @@ from owlfi import models  # noqa: E402  isort: skip
 from owlfi.campaign import Campaign, Command  # noqa: E402  isort: skip
 
 __all__ = [
+    "Recommendation",
+    "herding",
+    "recommend",
+    "support_points",
     "Adaptive",
     "AdaptiveDesign",
     "Certificate",

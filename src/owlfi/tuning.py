@@ -5,6 +5,7 @@ K = k(y, y), which the MMD needs anyway, is exact training data for a kernel on 
 how smoothly, and along which coordinates, k(y(u), ·) varies with u.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponential
+from owlfi.kernels import (
+    CoordinateKernel,
+    Matern,
+    Separable,
+    SquaredExponential,
+    squared_distances,
+)
 from owlfi.minimise import minimise
 
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
@@ -35,8 +42,14 @@ FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
 
 def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
     """c(u, u) of the family with this index."""
-    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in FAMILIES]
+    families = families_in(u.shape[-1])
+    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in families]
     return jax.lax.switch(family, branches, lengthscale)
+
+
+def families_in(dim: int) -> tuple:
+    """In many dimensions, no sample tells one smoothness from another."""
+    return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
 
 
 class Fit(NamedTuple):
@@ -63,10 +76,15 @@ class _Criterion(NamedTuple):
     scales: Float[Array, " s"]
 
     def start(self) -> Array:
-        shared = self.points.shape[1] > _MOST_LENGTHSCALES
         low, high = _LOG_NUGGET
         nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
-        return jnp.zeros(3 if shared else 2 + self.points.shape[1]).at[0].set(nugget)
+        lengthscales = 1 if self.shared else self.points.shape[1]
+        return jnp.zeros(2 + lengthscales).at[0].set(nugget)
+
+    @property
+    def shared(self) -> bool:
+        """Whether one number scales all lengthscales."""
+        return self.points.shape[1] > _MOST_LENGTHSCALES
 
     def parameters(self, x: Array) -> tuple[Array, Array, Array]:
         """nugget, constant, lengthscales (s,)."""
@@ -76,10 +94,20 @@ class _Criterion(NamedTuple):
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
         return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
 
-    def matrix(self, family: Array, x: Array) -> Array:
-        nugget, constant, lengthscale = self.parameters(x)
-        gram = base_gram(family, lengthscale, self.points)
-        return gram + constant + nugget * jnp.eye(len(self.points))
+    def matrix(self) -> Callable[[Array, Array], Array]:
+        """A function of the family and x."""
+        identity = jnp.eye(len(self.points))
+        distances = squared_distances(self.points, self.points, self.scales) if self.shared else 0.0
+
+        def regularised(family: Array, x: Array) -> Array:
+            nugget, constant, lengthscale = self.parameters(x)
+            if self.shared:  # then the distances are computed once
+                gram = jnp.exp(-0.5 * distances * (self.scales[0] / lengthscale[0]) ** 2)
+            else:
+                gram = base_gram(family, lengthscale, self.points)
+            return gram + constant + nugget * identity
+
+        return regularised
 
 
 @jax.custom_vjp
@@ -152,21 +180,31 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fi
         family = jnp.where(searching, 0, number - systems + 1)
         criterion = _Criterion(points[coordinates], widths[coordinates])
         first = jnp.where(searching, start, best[1])
-        x = minimise(lambda x: _likelihood(criterion.matrix(family, x), grams), first)
-        found = _assess(family, criterion, x, grams, outermost)._replace(coordinates=coordinates)
+        matrix = partial(criterion.matrix(), family)
+        x = minimise(lambda x: _likelihood(matrix(x), grams), first)
+        parameters = criterion.parameters(x)
+        found = _assess(coordinates, family, *parameters, matrix(x), grams, outermost)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
 
     nothing = Fit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
-    stages = jnp.arange(systems + len(FAMILIES) - 1)
+    stages = jnp.arange(systems + len(families_in(points.shape[-1])) - 1)
     return jax.lax.scan(stage, (nothing, start), stages)[0][0]
 
 
-def _assess(family: Array, criterion: _Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
-    nugget, constant, lengthscale = criterion.parameters(x)
-    m = len(criterion.points)
-    inverse = _inverse(jnp.linalg.cholesky(criterion.matrix(family, x)))
+def _assess(
+    coordinates: Array,
+    family: Array,
+    nugget: Array,
+    constant: Array,
+    lengthscale: Array,
+    matrix: Float[Array, "m m"],
+    grams: Float[Array, "t m m"],
+    outermost: Float[Array, " m"],
+) -> Fit:
+    m = len(matrix)
+    inverse = _inverse(jnp.linalg.cholesky(matrix))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
     precision = jnp.diagonal(inverse)
     left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
@@ -174,9 +212,9 @@ def _assess(family: Array, criterion: _Criterion, x: Array, grams: Array, outerm
     standardised = left_out * precision / variance[:, None]
     unexplained = left_out.mean(1) / jnp.maximum(constant_errors(grams), _TINY)
     return Fit(
-        jnp.array(0),
+        coordinates,
         family,
-        jnp.broadcast_to(lengthscale, criterion.scales.shape),
+        lengthscale,
         constant,
         nugget,
         variance.mean(),
