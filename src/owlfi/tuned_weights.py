@@ -104,18 +104,21 @@ def tune(
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
     grams = _grams(k, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
-    scales = jnp.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
-    fitted = fit(first, grams, scales, _outermost(measure, designs[:, :_LARGEST_FIT]))
+    scales = np.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
+    outermost = _outermost(measure, designs[:, :_LARGEST_FIT])
+    fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost))
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
-    quadrature = _certified(designs, fitted, calm, equal, _is_constant(grams))
+    quadrature = _certified(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
 
+@eqx.filter_jit
 def _certified(
-    designs: Array, fitted: Fit, calm: "_Weights", equal: "_Weights", constant: Array
+    designs: Array, fitted: Fit, calm: "_Weights", equal: "_Weights", grams: Array
 ) -> Quadrature:
     """The calm weights, or equal ones where those would do no good."""
+    constant = _is_constant(grams)
     # Beyond the outermost points the error is as much larger than predicted as it is at them.
     excess = fitted.variance * calm.risk * jnp.maximum(fitted.tails, 1.0)
     equal_excess = fitted.variance * equal.risk
@@ -147,22 +150,23 @@ def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
     return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
 
 
-def _scales(measure: Measure, designs: Array) -> Float[Array, " s"]:
+def _scales(measure: Measure, designs: Array) -> np.ndarray:
     """The natural width of each coordinate, as a standard deviation."""
-    low, high = measure.from_uniform(jnp.tile(jnp.array([[0.25], [0.75]]), measure.dim))
-    spread = jnp.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
-    scales = jnp.where(high > low, (high - low) / _NORMAL_IQR, spread)
-    return jnp.where(scales > 0, scales, 1.0)
+    quartiles = np.repeat([[0.25], [0.75]], measure.dim, axis=1)
+    low, high = np.asarray(measure.from_uniform(jnp.asarray(quartiles)))
+    spread = np.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
+    scales = np.where(high > low, (high - low) / _NORMAL_IQR, spread)
+    return np.where(scales > 0, scales, 1.0)
 
 
-def _outermost(measure: Measure, designs: Array) -> Float[Array, "b m"]:
-    """Weights on the last point of each coordinate towards each end that is infinite."""
-    low, high = measure.support
-    ends = jnp.concatenate([designs.argmin(1), designs.argmax(1)], -1)
-    open_ends = jnp.concatenate([jnp.isinf(low), jnp.isinf(high)]).astype(float)
-    rows = jnp.arange(len(designs))[:, None]
-    counts = jnp.zeros(designs.shape[:2]).at[rows, ends].add(open_ends)
-    return counts / jnp.maximum(counts.sum(-1, keepdims=True), 1.0)
+def _outermost(measure: Measure, designs: Array) -> np.ndarray:
+    """Weights (b, m) on the last point of each coordinate towards each end that is infinite."""
+    u, (low, high) = np.asarray(designs), map(np.asarray, measure.support)
+    ends = np.concatenate([u.argmin(1), u.argmax(1)], -1)
+    counts = np.zeros(u.shape[:2])
+    open_ends = np.concatenate([np.isinf(low), np.isinf(high)]).astype(float)
+    np.add.at(counts, (np.arange(len(u))[:, None], ends), open_ends)
+    return counts / np.maximum(counts.sum(-1, keepdims=True), 1.0)
 
 
 def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Array, Array]:
@@ -171,15 +175,26 @@ def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Ar
     pairs = np.stack([fitted.coordinates, fitted.family], 1)
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
-        embedded = partial(_embedding, FAMILIES[family], laws[law])
-        means, norms = jax.vmap(embedded)(fitted.lengthscale[chosen], points[chosen])
+        task = int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
+        try:
+            means, norms = _compiled_embeddings(*task)
+        except ValueError:  # without a closed form, the numbers of the measure are needed
+            means, norms = _embeddings(*task)
         z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
     return z, norm2
 
 
-def _embedding(family: Any, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
-    embedding = embed(family(lengthscale), law)
-    return embedding.mean(u), embedding.norm2
+def _embeddings(
+    family: int, law: Measure, lengthscales: Array, points: Array
+) -> tuple[Array, Array]:
+    def one(lengthscale: Array, u: Array) -> tuple[Array, Array]:
+        embedding = embed(FAMILIES[family](lengthscale), law)
+        return embedding.mean(u), embedding.norm2
+
+    return jax.vmap(one)(lengthscales, points)
+
+
+_compiled_embeddings = eqx.filter_jit(_embeddings)
 
 
 class _Weights(NamedTuple):

@@ -1,0 +1,270 @@
+"""Weights tuned to simulations: the criterion, the choice of kernel, the certificate, the words."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+
+import owlfi
+from owlfi import models, tuning
+from owlfi.certificate import Verdict
+from owlfi.coordinates import coordinate_systems
+from owlfi.experiments.excess import excesses, law_of, simulated
+from owlfi.minimise import minimise
+from owlfi.tuned_weights import tune
+
+KEY = jax.random.key(3)
+K = owlfi.SquaredExponential(1.0)
+
+
+def tuned(function, measure, m=64, points=owlfi.sobol, k=K):
+    u = points(KEY, m, measure)
+    return owlfi.tuned_weights(k, measure, u, function(u))
+
+
+# Minimisation
+
+
+def test_minimise_finds_the_bottom_of_a_curved_valley():
+    def rosenbrock(x):
+        return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+    found = minimise(rosenbrock, jnp.array([-1.2, 1.0]), trials=400, tolerance=1e-12)
+    assert_allclose(found, [1.0, 1.0], atol=1e-4)
+
+
+def test_minimise_walks_around_values_that_are_nan():
+    found = minimise(lambda x: -jnp.log(x[0]) + x[0], jnp.array([0.1]), tolerance=1e-10)
+    assert_allclose(found, [1.0], atol=1e-4)
+    stuck = minimise(lambda x: jnp.nan * x[0], jnp.array([0.3]))
+    assert_allclose(stuck, [0.3])
+
+
+# The criterion
+
+
+def criterion_by_numpy(matrix, grams):
+    inverse = np.linalg.inv(matrix)
+    m = len(matrix)
+    logs = [m * np.log(np.trace(inverse @ gram)) for gram in grams]
+    return np.mean(logs) + np.linalg.slogdet(matrix)[1]
+
+
+@pytest.mark.parametrize("m", [12, 60])  # below and above the size solved side by side
+def test_criterion_and_its_slope_are_those_of_the_definition(m):
+    u = np.random.default_rng(0).normal(size=(m, 2))
+    grams = np.stack([np.asarray(K.gram(y, y)) for y in (np.sin(u), np.exp(0.3 * u))])
+
+    def matrix(x):
+        return np.asarray(owlfi.SquaredExponential(np.exp(x)).gram(u, u)) + 1e-3 * np.eye(m)
+
+    def ours(x):
+        c = owlfi.SquaredExponential(jnp.exp(x)).gram(u, u) + 1e-3 * jnp.eye(m)
+        return tuning._likelihood(c, jnp.asarray(grams))
+
+    x, step = np.array([0.1, -0.2]), 1e-5
+    assert_allclose(ours(x), criterion_by_numpy(matrix(x), grams), rtol=1e-10)
+    slope = [
+        (criterion_by_numpy(matrix(x + e), grams) - criterion_by_numpy(matrix(x - e), grams))
+        / (2 * step)
+        for e in step * np.eye(2)
+    ]
+    assert_allclose(jax.grad(ours)(jnp.asarray(x)), slope, rtol=1e-5)
+
+
+def test_leave_one_out_error_is_the_one_of_leaving_each_point_out():
+    noise = owlfi.Normal()
+    u = owlfi.sobol(KEY, 24, noise)
+    y = jnp.exp(0.5 * u)
+    found = tune(K, noise, u[None], y[None, None])
+    fit = jax.tree.map(lambda leaf: leaf[0], found.fit)
+    c = tuning.FAMILIES[int(fit.family)](fit.lengthscale) + fit.constant
+    gram, data = np.asarray(c.gram(u, u)), np.asarray(K.gram(y, y))
+    gram = gram + float(fit.nugget) * np.eye(24)
+    errors, plain = [], []
+    for i in range(24):
+        rest = np.delete(np.arange(24), i)
+        for weights, into in (
+            (np.linalg.solve(gram[np.ix_(rest, rest)], gram[rest, i]), errors),
+            (np.full(23, 1 / 23), plain),
+        ):
+            inner = weights @ data[np.ix_(rest, rest)] @ weights
+            into.append(data[i, i] - 2 * weights @ data[rest, i] + inner)
+    assert_allclose(fit.unexplained, np.mean(errors) / np.mean(plain), rtol=1e-2)
+
+
+# What the fit finds
+
+
+def test_an_idle_coordinate_gets_a_long_lengthscale():
+    found = tuned(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=3))
+    first, *others = np.asarray(found.certificate.lengthscale)
+    assert min(others) > 10 * first
+
+
+def test_smooth_functions_choose_the_smooth_family_and_kinks_a_rough_one():
+    smooth = tuned(lambda u: jnp.sin(u), owlfi.Normal())
+    kinked = tuned(lambda u: jnp.abs(u - 0.1), owlfi.Uniform(-1, 1))
+    assert int(smooth.certificate.family) == 0
+    assert int(kinked.certificate.family) > 0
+
+
+def test_weights_reach_the_integral_of_functions_of_y():
+    found = tuned(jnp.sin, owlfi.Normal())
+    y = jnp.sin(found.points[:, 0])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    exact = weights @ np.exp(-0.5 * (np.sin(nodes) - 0.5) ** 2) / np.sqrt(2 * np.pi)
+    values = jnp.exp(-0.5 * (y - 0.5) ** 2)
+    assert abs(found.weights @ values - exact) < 0.05 * abs(values.mean() - exact)
+
+
+def test_normal_scores_of_exponential_noise_are_normal():
+    noise = owlfi.Product(owlfi.Exponential(2.0, dim=2), owlfi.Uniform())
+    u = owlfi.sobol(KEY, 256, noise)
+    (native, same), (law, scores) = coordinate_systems(noise, u)
+    assert native is noise
+    assert_allclose(same, u)
+    assert [type(part).__name__ for part in law.parts] == ["Normal", "Uniform"]
+    expected = scipy.stats.norm.ppf(-np.expm1(-2 * np.asarray(u[:, :2])))
+    assert_allclose(scores[:, :2], expected, atol=1e-9)
+    assert_allclose(scores[:, 2], u[:, 2])
+
+
+def test_scores_are_chosen_where_they_make_the_simulator_smooth():
+    noise = owlfi.Exponential(1.0)
+    u = owlfi.sobol(KEY, 64, noise)
+
+    def chosen(y):
+        return int(tune(K, noise, u[None], y[None, None]).fit.coordinates[0])
+
+    assert chosen(jnp.sin(u)) == 0
+    assert chosen(jax.scipy.special.ndtri(-jnp.expm1(-u))) == 1
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        scipy.stats.gamma(2.5),
+        owlfi.StudentT(3.0),
+        owlfi.Poisson(3.0),
+        owlfi.Mixture([owlfi.Normal(-2, 1), owlfi.Normal(2, 1)], [0.5, 0.5]),
+        owlfi.Empirical(np.linspace(-1, 1, 40)),
+    ],
+    ids=["frozen", "Student t", "Poisson", "mixture", "empirical"],
+)
+def test_every_kind_of_noise_can_be_tuned(noise):
+    found = tuned(jnp.sin, noise, m=16)
+    assert np.isfinite(found.weights).all()
+    assert np.isfinite(found.certificate.excess)
+
+
+def test_several_thetas_share_one_set_of_weights_and_designs_have_their_own():
+    noise = owlfi.Normal()
+    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 12, noise) for i in range(3)])
+    pooled = owlfi.tuned_weights(K, noise, u[0], jnp.stack([jnp.sin(u[0]), jnp.cos(u[0])]))
+    assert pooled.weights.shape == (12,)
+    own = owlfi.tuned_weights(K, noise, u, jnp.sin(u))
+    assert own.weights.shape == (3, 12)
+    assert own.certificate.lengthscale.shape == (3, 1)
+    alone = owlfi.tuned_weights(K, noise, u[1], jnp.sin(u[1]))
+    assert_allclose(own.weights[1], alone.weights, rtol=1e-6, atol=1e-9)
+    both = owlfi.tuned_weights(K, noise, u, jnp.stack([jnp.sin(u), jnp.cos(u)], 1))
+    assert_allclose(both.weights[0], pooled.weights, rtol=1e-6, atol=1e-9)
+
+
+# The certificate
+
+
+def test_certificate_is_near_the_true_error():
+    model = models.two_moons()
+    k = owlfi.SquaredExponential(0.3)
+    law = law_of(KEY, model, model.theta, k)
+    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 40, model.measure) for i in range(12)])
+    y = jnp.stack([simulated(model, model.theta, points) for points in u])
+    found = owlfi.tuned_weights(k, model.measure, u, y)
+    errors = np.asarray(
+        excesses(k, law, y, jnp.stack([found.weights, jnp.full((12, 40), 1 / 40)], 1))
+    )
+    assert 1 / 3 < np.median(found.certificate.excess / errors[:, 0]) < 3
+    assert np.median(errors[:, 0] / errors[:, 1]) < 0.1
+    assert found.sum_of_absolute_weights.max() <= 31
+
+
+def test_unseen_tails_are_told():
+    model = models.g_and_k()
+    k = owlfi.SquaredExponential(0.5)
+    found = tuned(lambda u: model.rows(model.theta, u), model.measure, m=128, k=k)
+    assert found.certificate.tails > 3
+    assert "outermost points" in found.explain()
+
+
+# Where weights do no good
+
+
+def test_noise_that_has_nothing_to_do_with_u_gets_equal_weights():
+    found = tuned(lambda u: jax.random.normal(KEY, u.shape), owlfi.Normal(dim=2))
+    assert int(found.certificate.verdict) == Verdict.UNEXPLAINED
+    assert_allclose(found.weights, 1 / 64)
+    assert found.certificate.unexplained > 0.9
+    assert "Equal weights are used" in found.explain()
+
+
+def test_constant_output_is_exact_with_equal_weights():
+    found = tuned(lambda u: jnp.full((64, 2), 3.0), owlfi.Normal(dim=2))
+    assert int(found.certificate.verdict) == Verdict.CONSTANT
+    assert_allclose(found.weights, 1 / 64)
+    assert found.certificate.excess == 0
+    assert "do not depend on u" in found.explain()
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_too_few_points_get_equal_weights(m):
+    found = tuned(jnp.sin, owlfi.Normal(), m=m)
+    assert int(found.certificate.verdict) == Verdict.TOO_FEW
+    assert_allclose(found.weights, 1 / m)
+    assert "too few" in found.explain()
+
+
+@pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 1), (5, 12), (30, 40)])
+def test_few_points_and_more_coordinates_than_points_are_tuned(m, s):
+    found = tuned(lambda u: jnp.sin(u).sum(1), owlfi.Normal(dim=s), m=m)
+    assert np.isfinite(found.weights).all()
+    assert len(found.explain()) > 40
+
+
+def test_discrete_output_is_tuned():
+    found = tuned(jnp.round, owlfi.Normal())
+    assert np.isfinite(found.weights).all()
+    assert_allclose(found.weights.sum(), 1.0, atol=0.1)
+
+
+def test_repeated_points_are_tuned():
+    u = jnp.repeat(owlfi.sobol(KEY, 8, owlfi.Normal()), 2, axis=0)
+    found = owlfi.tuned_weights(K, owlfi.Normal(), u, jnp.sin(u))
+    assert np.isfinite(found.weights).all()
+
+
+def test_no_weights_explode():
+    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 10, owlfi.Normal()) for i in range(50)])
+    found = owlfi.tuned_weights(K, owlfi.Normal(), u, jnp.exp(u))
+    assert found.sum_of_absolute_weights.max() < 31
+    assert "50 designs" in found.explain()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("points", "y"),
+    [((8, 1), (7, 1)), ((2, 8, 1), (8, 1)), ((2, 8, 1), (3, 8, 1)), ((8, 1), (2, 2, 8, 1))],
+)
+def test_shapes_that_do_not_fit_are_refused(points, y):
+    with pytest.raises(ValueError, match="y must hold one row for each point"):
+        owlfi.tuned_weights(K, owlfi.Normal(), jnp.zeros(points), jnp.zeros(y))
+
+
+def test_values_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="y has a value that is NaN"):
+        owlfi.tuned_weights(K, owlfi.Normal(), [0.0, 1.0], [np.nan, 1.0])
