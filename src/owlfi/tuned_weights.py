@@ -97,7 +97,7 @@ def tune(
 ) -> Tuning:
     """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
 
-    plain: the weights to fall back to; equal ones where left out.
+    plain: the weights to fall back to, and by which kernels are compared; equal where left out.
     """
     m = designs.shape[1]
     plain = jnp.full(m, 1 / m) if plain is None else plain
@@ -106,7 +106,8 @@ def tune(
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
     scales = np.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
     outermost = _outermost(measure, designs[:, :_LARGEST_FIT])
-    fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost))
+    typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
+    fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
     quadrature = _certified(designs, fitted, calm, equal, grams)
@@ -252,8 +253,8 @@ def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array
 
 
 def _is_constant(grams: Array) -> Array:
-    scale = jnp.einsum("btii->b", grams)
-    return constant_errors(grams).sum(-1) * grams.shape[-1] <= _CONSTANT * scale
+    scale, m = jnp.einsum("btii->b", grams), grams.shape[-1]
+    return constant_errors(grams, jnp.full(m, 1 / m)).sum(-1) * m <= _CONSTANT * scale
 
 
 def _verdict(constant: Array, unexplained: Array, excess: Array, equal: Array) -> Array:

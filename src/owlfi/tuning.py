@@ -152,23 +152,25 @@ def fit(
     grams: Float[Array, "b t m m"],
     scales: Float[Array, "g s"],
     outermost: Float[Array, "b m"],
+    typical: Float[Array, " m"],
 ) -> Fit:
     """The kernel of each design, pooled over its t thetas.
 
     points: in g systems of coordinates, of which the best is chosen.
     scales: the natural width of each coordinate.
     outermost: weights of the points that stand for the unseen tails, summing to one or zero.
+    typical: weights of the points that stand for the measure, by which kernels are compared.
     """
 
     def one(design: tuple[Array, Array, Array]) -> Fit:
-        return _fit_one(*design, scales)
+        return _fit_one(*design, scales, typical)
 
     # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
     at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
     return jax.lax.map(one, (points, grams, outermost), batch_size=at_once)
 
 
-def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fit:
+def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typical: Array) -> Fit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
     widths = scales * points.shape[-1] ** 0.5
@@ -183,7 +185,7 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fi
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: _likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
-        found = _assess(coordinates, family, *parameters, matrix(x), grams, outermost)
+        found = _assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
@@ -202,6 +204,7 @@ def _assess(
     matrix: Float[Array, "m m"],
     grams: Float[Array, "t m m"],
     outermost: Float[Array, " m"],
+    typical: Float[Array, " m"],
 ) -> Fit:
     m = len(matrix)
     inverse = _inverse(jnp.linalg.cholesky(matrix))
@@ -210,7 +213,7 @@ def _assess(
     left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
     variance = jnp.einsum("ij,tij->t", inverse, grams) / m
     standardised = left_out * precision / variance[:, None]
-    unexplained = left_out.mean(1) / jnp.maximum(constant_errors(grams), _TINY)
+    unexplained = (left_out @ typical) / jnp.maximum(constant_errors(grams, typical), _TINY)
     return Fit(
         coordinates,
         family,
@@ -223,9 +226,10 @@ def _assess(
     )
 
 
-def constant_errors(grams: Float[Array, "... m m"]) -> Float[Array, "..."]:
+def constant_errors(
+    grams: Float[Array, "... m m"], typical: Float[Array, " m"]
+) -> Float[Array, "..."]:
     """The leave-one-out error of a constant alone: mean_i (H K H)_ii / (1 - 1/m)²."""
-    m = grams.shape[-1]
-    diagonal = jnp.diagonal(grams, axis1=-2, axis2=-1).mean(-1)
-    centred = diagonal - grams.mean((-2, -1))
-    return centred / (1 - 1 / m) ** 2
+    diagonal = jnp.diagonal(grams, axis1=-2, axis2=-1) @ typical
+    centred = diagonal - (grams @ typical) @ typical
+    return centred / (1 - typical @ typical) ** 2
