@@ -40,7 +40,7 @@ MATHEMATICS = [
     "tuning",
 ]
 PROBLEM = ["failures", "observed", "optional", "prior", "problem", "rules", "simulator"]
-METHODS = ["inference", "progress", "results"]
+METHODS = ["inference", "progress", "results", "testing"]
 LAYERS = [
     MATHEMATICS,
     [*PROBLEM, "transforms"],

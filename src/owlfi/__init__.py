@@ -67,9 +67,10 @@ from owlfi.quadrature import (  # noqa: E402
     optimal_weights,
     squared_worst_case_error,
 )
-from owlfi.results import Estimate, Posterior, load  # noqa: E402
+from owlfi.results import Estimate, HypothesisTest, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
+from owlfi.testing import two_sample  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
@@ -84,6 +85,7 @@ __all__ = [
     "FunctionKernel",
     "Gamma",
     "HalfNormal",
+    "HypothesisTest",
     "InverseMultiquadric",
     "Kernel",
     "Korobov",
@@ -137,4 +139,5 @@ __all__ = [
     "squared_worst_case_error",
     "stored_simulations",
     "tensor_grid",
+    "two_sample",
 ]
