@@ -70,12 +70,13 @@ from owlfi.quadrature import (  # noqa: E402
 from owlfi.results import Estimate, HypothesisTest, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
-from owlfi.testing import two_sample  # noqa: E402
+from owlfi.testing import Adam, goodness_of_fit, two_sample  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
 
 __all__ = [
+    "Adam",
     "Beta",
     "Constant",
     "Embedding",
@@ -118,6 +119,7 @@ __all__ = [
     "data_term",
     "embed",
     "equal_weights",
+    "goodness_of_fit",
     "halton",
     "iid",
     "latin_hypercube",

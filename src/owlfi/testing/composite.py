@@ -1,0 +1,292 @@
+"""Could this model, at any parameter, have produced the data? Algorithm 1 of the paper.
+
+The parametric bootstrap: data sets simulated at the estimate go through the procedure that the
+observed data went through, fit included, and their statistics show what to expect of a true model.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_array, as_count
+from owlfi.inference.finite_differences import minimise_on_host
+from owlfi.inference.minimum_distance import candidates
+from owlfi.inference.newton import minimise
+from owlfi.inference.objective import Objective, objective_of
+from owlfi.kernels import RadialKernel
+from owlfi.keys import as_key
+from owlfi.median import median_heuristic
+from owlfi.problem import Problem
+from owlfi.progress import collected
+from owlfi.quadrature import Quadrature
+from owlfi.results import HypothesisTest
+from owlfi.rules import Rule
+from owlfi.simulator import Simulator
+from owlfi.testing.adam import Adam
+from owlfi.testing.calibration import (
+    BANDWIDTHS,
+    check_level,
+    check_rows,
+    largest_studentised,
+    verdict,
+)
+from owlfi.testing.procedure import (
+    Designs,
+    Outcome,
+    Procedure,
+    outcomes,
+    outcomes_on_host,
+    rescaled,
+)
+
+_CHUNK = 25  # replicates between two moves of the progress bar
+_STARTS = 16
+
+
+def goodness_of_fit(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    theta: Any = None,
+    bootstrap: int = 200,
+    level: float = 0.05,
+    aggregate: bool = False,
+    designs: int = 1,
+    restarts: int = 1,
+    search: str | Adam = "newton",
+    progress: bool = False,
+) -> HypothesisTest:
+    """Test whether the model could have produced the data, with any parameters or with `theta`.
+
+    theta: (p,), for the simple hypothesis that these are the parameters; where left out, they are
+        estimated, from the data and from every replicate alike.
+    bootstrap: B, how many data sets are simulated; p = (1 + k) / (1 + B).
+    aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
+        the one of the problem (one fit, one bootstrap), which sees more kinds of misfit. The rule
+        chooses weights for each of them.
+    designs: how many designs the rule draws. With one, all fits share it; with more, each fit and
+        each statistic takes one at random, as Algorithm 1 has it.
+    restarts: searches besides the one from the estimate, in case there are other minima.
+    search: "newton", or `Adam()` for Algorithm 2 of the paper.
+    progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
+
+    Where the problem chose k by the median, so does every replicate. Weights never see the data,
+    but for the lengthscale of k where they are tuned to it. Replicates whose fit fails count as +∞,
+    which only makes p larger, and are reported.
+
+    Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
+    parameters, an aggregate over a kernel without a lengthscale, and where the fit to the data
+    fails.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> test = owlfi.goodness_of_fit(jax.random.key(1), owlfi.Problem(model, x), rule, bootstrap=50)
+    >>> test.rejected, test.theta.round(0)
+    (False, Array([3., 1.], dtype=float64))
+    """
+    _check(problem, bootstrap, level, aggregate, designs, restarts, theta)
+    search = search if theta is None else "none"
+    factors = BANDWIDTHS if aggregate else (1.0,)
+    design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
+    drawn = _drawn(design_key, problem, rule, designs, factors)
+    objective = objective_of(problem, drawn.fit[0])
+    begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
+    procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
+    apply = outcomes_on_host if problem.simulator.on_host else outcomes
+    observed = apply(
+        procedure, observed_key[None], problem.observed[None], jnp.ones(1), begun.start
+    )
+    if not np.isfinite(observed.statistics).all():
+        raise ValueError(
+            f"the fit to the observations failed at theta = {np.asarray(observed.theta[0])}: y is "
+            "NaN or infinite; mend the generator or narrow the prior"
+        )
+    replicates = _replicates(key, problem, procedure, observed.theta[0], bootstrap, progress)
+    check_level(len(replicates.theta), level, "bootstrap")
+    return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
+
+
+def _check(
+    problem: Problem,
+    bootstrap: int,
+    level: float,
+    aggregate: bool,
+    designs: int,
+    restarts: int,
+    theta: Any,
+) -> None:
+    """All that can be known to be wrong before the first simulation."""
+    check_level(bootstrap, level, "bootstrap")
+    check_rows("observed", len(problem.observed))
+    as_count("designs", designs), as_count("restarts", restarts, 0)
+    if np.ptp(np.asarray(problem.observed), axis=0).max() == 0:
+        raise ValueError("observed is constant: all rows are equal, and there is nothing to test")
+    if aggregate and not isinstance(problem.kernel, RadialKernel):
+        raise ValueError(
+            "aggregate=True varies the lengthscale of k, which "
+            f"{type(problem.kernel).__name__} has not; use SquaredExponential, Matern, ..."
+        )
+    p = len(problem.prior.names)
+    if theta is None:
+        problem.prior.check_continuous("goodness_of_fit")
+    elif as_array("theta", theta).shape != (p,):
+        raise ValueError(f"theta must hold {p} numbers ({', '.join(problem.prior.names)})")
+
+
+class _Drawn(NamedTuple):
+    """What the rule gave: designs to fit on, all of them stacked, and the calls of its tuning."""
+
+    fit: list[Quadrature]
+    bank: Designs
+    calls: int
+
+
+def _drawn(
+    key: Key[Array, ""], problem: Problem, rule: Rule, count: int, factors: tuple[float, ...]
+) -> _Drawn:
+    keys = jax.random.split(key, count)
+    fit = [rule.quadrature(k, problem) for k in keys]
+    by_factor = [fit]
+    if len(factors) > 1:
+        others = (rescaled(problem.kernel, factor) for factor in factors)
+        scaled = [eqx.tree_at(lambda p: p.kernel, problem, kernel) for kernel in others]
+        by_factor = [[rule.quadrature(k, other) for k in keys] for other in scaled]
+    points = jnp.stack([jnp.stack([q.points for q in part]) for part in by_factor], 1)
+    weights = jnp.stack([jnp.stack([q.weights for q in part]) for part in by_factor], 1)
+    if bool((points == points[:, :1]).all()):
+        points = points[:, :1]
+    bank = Designs(
+        jnp.stack([q.points for q in fit]), jnp.stack([q.weights for q in fit]), points, weights
+    )
+    tuned = [q for part in (by_factor if len(factors) == 1 else [fit, *by_factor]) for q in part]
+    return _Drawn(fit, bank, sum(q.pilot.calls for q in tuned if q.pilot is not None))
+
+
+class _Begun(NamedTuple):
+    """Where searches begin, and the simulator calls of finding out."""
+
+    start: Float[Array, " p"]
+    restarts: Float[Array, "r p"]
+    calls: int
+
+
+def _begun(
+    key: Key[Array, ""],
+    problem: Problem,
+    objective: Objective,
+    quadrature: Quadrature,
+    theta: Any,
+    search: str | Adam,
+    restarts: int,
+) -> _Begun:
+    if theta is not None:
+        given = as_array("theta", theta)
+        return _Begun(given, given[None][:0], 0)
+    if isinstance(search, Adam):
+        trials = problem.prior.starts(key, search.trials)
+        return _Begun(trials[0], trials, 0)
+    tried, calls = candidates(key, problem, objective, quadrature, max(_STARTS, 1 + restarts))
+    calls -= quadrature.pilot.calls if quadrature.pilot is not None else 0  # counted elsewhere
+    minimiser = minimise_on_host if problem.simulator.on_host else minimise
+    first = minimiser(objective, tried[0])
+    calls += int(first.evaluations) * quadrature.m
+    return _Begun(first.theta, tried[1 : 1 + restarts], calls)
+
+
+def _replicates(
+    key: Key[Array, ""],
+    problem: Problem,
+    procedure: Procedure,
+    theta: Array,
+    count: int,
+    progress: bool,
+) -> Outcome:
+    """Outcomes of data simulated at theta; those finished when interrupted."""
+    parts = np.array_split(np.arange(count), -(-count // _CHUNK))
+    host = problem.simulator.on_host
+
+    def chunk(part: np.ndarray) -> Outcome:
+        keys = jax.vmap(lambda i: jax.random.split(jax.random.fold_in(key, i)))(part)
+        x = _simulated(problem.simulator, keys[:, 0], theta, len(problem.observed))
+        scales = _scales(problem, x)
+        apply = outcomes_on_host if host else outcomes
+        return jax.block_until_ready(apply(procedure, keys[:, 1], x, scales, theta))
+
+    def steps() -> Iterator[Outcome]:
+        with ThreadPoolExecutor(1 if host else cpu_count()) as threads:
+            try:
+                yield from threads.map(chunk, parts)
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    done = collected(steps(), len(parts), "Parametric bootstrap", show=progress)
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *done)
+
+
+def _simulated(simulator: Simulator, keys: Array, theta: Array, n: int) -> Float[Array, "b n d"]:
+    """Fresh independent draws of the model, never points of a design."""
+    if not simulator.on_host:
+        return _simulated_in_jax(simulator, keys, theta, n)
+    return jnp.stack([simulator.rows(theta, simulator.measure.sample(k, n)) for k in keys])
+
+
+@eqx.filter_jit
+def _simulated_in_jax(simulator: Simulator, keys: Array, theta: Array, n: int) -> Array:
+    return jax.lax.map(lambda k: simulator.rows(theta, simulator.measure.sample(k, n)), keys)
+
+
+def _scales(problem: Problem, x: Float[Array, "b n d"]) -> Float[Array, " b"]:
+    """The lengthscale of each data set over that of the observed; NaN where it has none."""
+    if not problem.median:
+        return jnp.ones(len(x))
+    own = problem.kernel.lengthscale  # type: ignore[attr-defined]
+    return jnp.array([_lengthscale(rows) for rows in np.asarray(x)]) / own
+
+
+def _lengthscale(rows: np.ndarray) -> float:
+    try:
+        return float(median_heuristic(rows))
+    except ValueError:  # not finite, or half of all rows equal
+        return np.nan
+
+
+def _result(
+    problem: Problem,
+    procedure: Procedure,
+    observed: Outcome,
+    replicates: Outcome,
+    level: float,
+    calls: int,
+) -> HypothesisTest:
+    by_factor = np.concatenate([observed.statistics, replicates.statistics])
+    statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
+    evaluations = int(observed.evaluations.sum() + replicates.evaluations.sum())
+    b, m = len(replicates.theta), procedure.designs.points.shape[1]
+    about = {
+        "method": "simple" if procedure.search == "none" else "composite",
+        "failed": int(np.isinf(by_factor[1:, 0]).sum()),
+        "not_converged": int((~replicates.converged).sum()),
+        "designs": len(procedure.designs.points),
+        "lengthscale_factors": list(procedure.factors),
+    }
+    return HypothesisTest(
+        float(statistics[0]),
+        *verdict(statistics, level),
+        level,
+        jnp.asarray(statistics[1:]),
+        problem.prior.names,
+        observed.theta[0],
+        replicates.theta,
+        calls + evaluations * m + b * len(problem.observed),
+        about,
+    )
