@@ -70,7 +70,12 @@ from owlfi.quadrature import (  # noqa: E402
 from owlfi.results import Estimate, HypothesisTest, Posterior, load  # noqa: E402
 from owlfi.rules import OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
-from owlfi.testing import Adam, goodness_of_fit, two_sample  # noqa: E402
+from owlfi.testing import (  # noqa: E402
+    Adam,
+    goodness_of_fit,
+    two_sample,
+    wild_goodness_of_fit,
+)
 from owlfi.version import __version__  # noqa: E402
 
 from owlfi import models  # noqa: E402  isort: skip
@@ -142,4 +147,5 @@ __all__ = [
     "stored_simulations",
     "tensor_grid",
     "two_sample",
+    "wild_goodness_of_fit",
 ]

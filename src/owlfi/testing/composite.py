@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from owlfi.checks import as_array, as_count
 from owlfi.inference.finite_differences import minimise_on_host
 from owlfi.inference.minimum_distance import candidates
-from owlfi.inference.newton import minimise
+from owlfi.inference.newton import STEPS, minimise
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.kernels import RadialKernel
 from owlfi.keys import as_key
@@ -30,6 +30,7 @@ from owlfi.results import HypothesisTest
 from owlfi.rules import Rule
 from owlfi.simulator import Simulator
 from owlfi.testing.adam import Adam
+from owlfi.testing.adam import evaluations as adam_evaluations
 from owlfi.testing.calibration import (
     BANDWIDTHS,
     check_level,
@@ -114,6 +115,52 @@ def goodness_of_fit(
     replicates = _replicates(key, problem, procedure, observed.theta[0], bootstrap, progress)
     check_level(len(replicates.theta), level, "bootstrap")
     return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
+
+
+class Cost(NamedTuple):
+    """Simulator calls of a test, besides those by which a rule tunes itself."""
+
+    expected: int
+    at_most: int
+
+
+def plan(
+    problem: Problem,
+    rule: Rule,
+    *,
+    theta: Any = None,
+    bootstrap: int = 200,
+    aggregate: bool = False,
+    restarts: int = 1,
+    search: str | Adam = "newton",
+) -> Cost:
+    """What `goodness_of_fit` with the same options will cost, without simulating anything.
+
+    expected: where a search from the estimate takes 4 steps, and one from elsewhere 15.
+    at_most: no test takes more. The tuning of weights comes on top.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k()
+    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
+    Cost(expected=26432, at_most=26432)
+    """
+    m: int = rule.m  # type: ignore[attr-defined]
+    slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
+    shared = len(BANDWIDTHS) if aggregate else 1
+
+    def cost(warm: int, far: int, statistic: int) -> int:
+        if theta is not None:
+            fit = first = 0
+        elif isinstance(search, Adam):
+            fit, first = adam_evaluations(search), 0
+        else:
+            fit = slopes * (warm + restarts * far)
+            first = max(_STARTS, 1 + restarts) + slopes * far
+        sets = (1 + bootstrap) * m * (fit + statistic)
+        return m * first + sets + bootstrap * len(problem.observed)
+
+    return Cost(cost(4, 15, 1), cost(STEPS + 1, STEPS + 1, shared))
 
 
 def _check(

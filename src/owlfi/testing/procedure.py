@@ -73,7 +73,9 @@ def rescaled(kernel: Kernel, scale: Any) -> Kernel:
     return eqx.tree_at(lambda k: k.lengthscale, kernel, kernel.lengthscale * scale)
 
 
-def outcome(procedure: Procedure, key: Key[Array, ""], x: Array, scale: Array, start: Array) -> Any:
+def outcome(
+    procedure: Procedure, key: Key[Array, ""], x: Array, scale: Array, start: Array
+) -> Outcome:
     """The outcome of one data set (n, d), searched from a warm start (p,); for use inside jit."""
     designs, (design_key, search_key) = procedure.designs, jax.random.split(key)
     # Algorithm 1 simulates afresh for the statistic; a bank of one is the fixed design.
@@ -157,7 +159,11 @@ def outcomes(
     procedure: Procedure, keys: Array, x: Float[Array, "b n d"], scales: Array, start: Array
 ) -> Outcome:
     """Those of several data sets, one after the other: on a CPU faster than side by side."""
-    return jax.lax.map(lambda case: outcome(procedure, *case, start), (keys, x, scales))
+
+    def one(case: tuple[Array, Array, Array]) -> Outcome:
+        return outcome(procedure, case[0], case[1], case[2], start)
+
+    return jax.lax.map(one, (keys, x, scales))
 
 
 def outcomes_on_host(
@@ -165,5 +171,5 @@ def outcomes_on_host(
 ) -> Outcome:
     """The same for a simulator that is no JAX function."""
     cases = zip(keys, x, scales, strict=True)
-    found = [outcome_on_host(procedure, *case, start) for case in cases]
+    found = [outcome_on_host(procedure, k, rows, scale, start) for k, rows, scale in cases]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)

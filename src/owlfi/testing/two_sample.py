@@ -73,7 +73,8 @@ def two_sample(
     0.002
     """
     check_level(resamples, level, "resamples")
-    _check_choice("null", null, _NULLS), _check_choice("pairs", pairs, _PAIRS)
+    _check_choice("null", null, _NULLS)
+    _check_choice("pairs", pairs, _PAIRS)
     as_count("block", block, 8), as_count("frequencies", frequencies)
     samples = _samples(x, y)
     n, m = (len(rows) for rows in samples)
@@ -108,7 +109,8 @@ def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
             f"x and y must have the same number of columns, got {first.shape[1]} and "
             f"{second.shape[1]}"
         )
-    check_rows("x", len(first)), check_rows("y", len(second))
+    check_rows("x", len(first))
+    check_rows("y", len(second))
     return first, second
 
 
