@@ -47,7 +47,7 @@ LAYERS = [
     ["models"],
     METHODS,
     ["campaign"],
-    ["plots"],
+    ["null_plot", "plots"],
     ["experiments"],
     ["cli"],
 ]

@@ -6,17 +6,21 @@ from owlfi.experiments.figure3b import FIGURE3B
 from owlfi.experiments.figure3c import FIGURE3C
 from owlfi.experiments.figure3d import FIGURE3D
 from owlfi.experiments.figure_theta3 import FIGURE_THETA3
+from owlfi.experiments.power import POWER
 from owlfi.experiments.table1 import TABLE1
+from owlfi.experiments.table2 import TABLE2
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         TABLE1,
+        TABLE2,
         FIGURE3A,
         FIGURE3B,
         FIGURE3C,
         FIGURE_THETA3,
         FIGURE3D,
         CONVERGENCE,
+        POWER,
     )
 }
