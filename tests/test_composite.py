@@ -139,7 +139,7 @@ def test_host_simulator_gives_the_same_test():
 # Level and power
 
 
-def rejections(repeats, n=50, bootstrap=19, level=0.05, **options):
+def rejections(repeats, n=80, bootstrap=19, level=0.05, **options):
     """Of a true hypothesis."""
     return sum(
         goodness_of_fit(
@@ -159,8 +159,8 @@ def rejections(repeats, n=50, bootstrap=19, level=0.05, **options):
     [{}, {"rule": VStatistic(30), "designs": 8}, {"theta": [1.3]}, {"aggregate": True}],
 )
 def test_level_is_kept(options):
-    count = rejections(80, level=0.2, **options)
-    assert scipy.stats.binomtest(count, 80, 0.2).pvalue > 1e-3
+    count = rejections(60, level=0.2, **options)
+    assert scipy.stats.binomtest(count, 60, 0.2).pvalue > 1e-3
 
 
 def test_wrong_variance_is_seen():
@@ -177,6 +177,7 @@ def test_wrong_theta_is_seen_and_right_theta_is_not():
     assert not goodness_of_fit(KEY, problem, RULE, theta=[1.3], bootstrap=99).rejected
 
 
+@pytest.mark.slow
 def test_heavier_tails_are_seen_by_the_aggregate():
     test = goodness_of_fit(KEY, g_and_k_problem(0.5), MEDIAN, aggregate=True, bootstrap=39)
     assert test.rejected
@@ -189,9 +190,9 @@ def test_wild_bootstrap_keeps_its_level(rule):
         wild_goodness_of_fit(
             jax.random.key(i), gaussian_problem(seed=i, n=100), rule, bootstrap=99
         ).p_value
-        for i in range(60)
+        for i in range(40)
     ]
-    assert scipy.stats.binomtest(sum(v <= 0.2 for v in p), 60, 0.2).pvalue > 1e-3
+    assert scipy.stats.binomtest(sum(v <= 0.2 for v in p), 40, 0.2).pvalue > 1e-3
 
 
 def test_wild_null_has_the_distribution_of_the_parametric_one():
@@ -230,7 +231,7 @@ def test_level_is_kept_over_many_tests(options):
 # Cost
 
 
-@pytest.mark.parametrize("options", [{}, {"restarts": 2}, {"theta": [1.3]}, {"aggregate": True}])
+@pytest.mark.parametrize("options", [{}, {"theta": [1.3]}, {"aggregate": True}])
 def test_plan_bounds_the_calls(options):
     problem = gaussian_problem()
     test = goodness_of_fit(KEY, problem, RULE, bootstrap=39, **options)

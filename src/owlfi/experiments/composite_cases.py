@@ -19,7 +19,9 @@ from scipy.stats import binomtest
 
 from owlfi import models
 from owlfi.experiments.experiment import Record
+from owlfi.kernels import SquaredExponential
 from owlfi.measures import Uniform
+from owlfi.median import median_heuristic
 from owlfi.points import iid, sobol
 from owlfi.prior import Prior
 from owlfi.problem import Problem
@@ -47,7 +49,10 @@ class Way:
 
 
 class TunedToPrior(Rule):
-    """Weights tuned to simulations at some thetas of the prior, before any fit."""
+    """Weights tuned to simulations at some thetas of the prior, without a look at the data.
+
+    Those of each theta are in units of their median lengthscale, as k has that of the data.
+    """
 
     m: int = eqx.field(static=True, default=SIMULATED)
     thetas: int = eqx.field(static=True, default=8)
@@ -58,7 +63,8 @@ class TunedToPrior(Rule):
         runs = simulate(
             problem.simulator, problem.prior.sample(theta_key, self.thetas), unweighted(u)
         )
-        tuned = tuned_weights(problem.kernel, problem.simulator.measure, u, runs.y)
+        y = jnp.stack([rows / median_heuristic(rows) for rows in runs.y])
+        tuned = tuned_weights(SquaredExponential(), problem.simulator.measure, u, y)
         pilot = Pilot(runs.thetas, runs.y, runs.calls)
         return eqx.tree_at(lambda q: q.pilot, tuned, pilot, is_leaf=lambda leaf: leaf is None)
 

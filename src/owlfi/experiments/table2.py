@@ -97,7 +97,7 @@ def draw_rates(axes: Axes, found: dict[str, dict[str, Record]]) -> None:
     axes.set_yticks(range(len(rules)), rules, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("share of tests that reject")
-    axes.legend(frameon=False, fontsize=7)
+    axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     axes.spines[["top", "right"]].set_visible(False)
 
 

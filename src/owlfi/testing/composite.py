@@ -43,7 +43,6 @@ from owlfi.testing.procedure import (
     Outcome,
     Procedure,
     outcomes,
-    outcomes_on_host,
     rescaled,
 )
 
@@ -103,8 +102,7 @@ def goodness_of_fit(
     objective = objective_of(problem, drawn.fit[0])
     begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
     procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
-    apply = outcomes_on_host if problem.simulator.on_host else outcomes
-    observed = apply(
+    observed = outcomes(
         procedure, observed_key[None], problem.observed[None], jnp.ones(1), begun.start
     )
     if not np.isfinite(observed.statistics).all():
@@ -112,7 +110,9 @@ def goodness_of_fit(
             f"the fit to the observations failed at theta = {np.asarray(observed.theta[0])}: y is "
             "NaN or infinite; mend the generator or narrow the prior"
         )
-    replicates = _replicates(key, problem, procedure, observed.theta[0], bootstrap, progress)
+    replicates = _replicates(
+        key, problem, procedure, jnp.asarray(observed.theta[0]), bootstrap, progress
+    )
     check_level(len(replicates.theta), level, "bootstrap")
     return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
 
@@ -266,8 +266,7 @@ def _replicates(
         keys = jax.vmap(lambda i: jax.random.split(jax.random.fold_in(key, i)))(part)
         x = _simulated(problem.simulator, keys[:, 0], theta, len(problem.observed))
         scales = _scales(problem, x)
-        apply = outcomes_on_host if host else outcomes
-        return jax.block_until_ready(apply(procedure, keys[:, 1], x, scales, theta))
+        return outcomes(procedure, keys[:, 1], x, scales, theta)
 
     def steps() -> Iterator[Outcome]:
         with ThreadPoolExecutor(1 if host else cpu_count()) as threads:
@@ -277,7 +276,7 @@ def _replicates(
                 threads.shutdown(cancel_futures=True)
 
     done = collected(steps(), len(parts), "Parametric bootstrap", show=progress)
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *done)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
 
 
 def _simulated(simulator: Simulator, keys: Array, theta: Array, n: int) -> Float[Array, "b n d"]:
@@ -332,8 +331,8 @@ def _result(
         level,
         jnp.asarray(statistics[1:]),
         problem.prior.names,
-        observed.theta[0],
-        replicates.theta,
+        jnp.asarray(observed.theta[0]),
+        jnp.asarray(replicates.theta),
         calls + evaluations * m + b * len(problem.observed),
         about,
     )

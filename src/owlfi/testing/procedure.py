@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi.inference.finite_differences import minimise_on_host
 from owlfi.inference.newton import Minimum, minimise
-from owlfi.inference.objective import Objective, gauss_newton_model, newton_model
+from owlfi.inference.objective import Objective
 from owlfi.kernels import Kernel
 from owlfi.testing.adam import Adam, minimise_by_adam
 
@@ -100,9 +101,8 @@ def outcome(
 def _searched(procedure: Procedure, objective: Objective, start: Array) -> Minimum:
     if procedure.search == "none":
         return _known(start)
-    warm = minimise(objective, start, model=gauss_newton_model)
-    far = jax.lax.map(lambda s: minimise(objective, s, model=newton_model), procedure.restarts)
-    return least(jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), warm, far))
+    starts = jnp.concatenate([start[None], procedure.restarts])
+    return least(jax.lax.map(lambda s: minimise(objective, s), starts))
 
 
 def _known(theta: Array) -> Minimum:
@@ -154,22 +154,15 @@ def outcome_on_host(
     return Outcome(jnp.where(failed, jnp.inf, values), best.theta, evaluations, best.converged)
 
 
-@eqx.filter_jit
+_jitted_outcome = eqx.filter_jit(outcome)
+
+
 def outcomes(
     procedure: Procedure, keys: Array, x: Float[Array, "b n d"], scales: Array, start: Array
 ) -> Outcome:
-    """Those of several data sets, one after the other: on a CPU faster than side by side."""
-
-    def one(case: tuple[Array, Array, Array]) -> Outcome:
-        return outcome(procedure, case[0], case[1], case[2], start)
-
-    return jax.lax.map(one, (keys, x, scales))
-
-
-def outcomes_on_host(
-    procedure: Procedure, keys: Array, x: Float[Array, "b n d"], scales: Array, start: Array
-) -> Outcome:
-    """The same for a simulator that is no JAX function."""
+    """Those of several data sets, each by the same compiled program."""
+    host = procedure.objective.simulator.on_host
+    apply = outcome_on_host if host else _jitted_outcome
     cases = zip(keys, x, scales, strict=True)
-    found = [outcome_on_host(procedure, k, rows, scale, start) for k, rows, scale in cases]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    found = [apply(procedure, key, rows, scale, start) for key, rows, scale in cases]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *found)
