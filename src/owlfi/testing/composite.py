@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array, as_count
-from owlfi.inference.finite_differences import minimise_on_host
 from owlfi.inference.minimum_distance import candidates
-from owlfi.inference.newton import STEPS, minimise
+from owlfi.inference.newton import STEPS
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.kernels import RadialKernel
 from owlfi.keys import as_key
@@ -42,11 +41,10 @@ from owlfi.testing.procedure import (
     Designs,
     Outcome,
     Procedure,
-    outcomes,
+    applied,
     rescaled,
 )
 
-_CHUNK = 25  # replicates between two moves of the progress bar
 _STARTS = 16
 
 
@@ -102,19 +100,27 @@ def goodness_of_fit(
     objective = objective_of(problem, drawn.fit[0])
     begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
     procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
-    observed = outcomes(
-        procedure, observed_key[None], problem.observed[None], jnp.ones(1), begun.start
-    )
-    if not np.isfinite(observed.statistics).all():
-        raise ValueError(
-            f"the fit to the observations failed at theta = {np.asarray(observed.theta[0])}: y is "
-            "NaN or infinite; mend the generator or narrow the prior"
-        )
+    observed = _observed(observed_key, problem, procedure, begun.start)
     replicates = _replicates(
-        key, problem, procedure, jnp.asarray(observed.theta[0]), bootstrap, progress
+        key, problem, procedure, jnp.asarray(observed[-1].theta), bootstrap, progress
     )
     check_level(len(replicates.theta), level, "bootstrap")
     return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
+
+
+def _observed(
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, start: Array
+) -> list[Outcome]:
+    """From the best start, then, as the replicates are, from the estimate; the last one counts."""
+    found = [applied(procedure, key, problem.observed, 1.0, start)]
+    if procedure.search == "newton":
+        found.append(applied(procedure, key, problem.observed, 1.0, jnp.asarray(found[0].theta)))
+    if not np.isfinite(found[-1].statistics).all():
+        raise ValueError(
+            f"the fit to the observations failed at theta = {found[-1].theta}: y is NaN or "
+            "infinite; mend the generator or narrow the prior"
+        )
+    return found
 
 
 class Cost(NamedTuple):
@@ -156,7 +162,7 @@ def plan(
             fit, first = adam_evaluations(search), 0
         else:
             fit = slopes * (warm + restarts * far)
-            first = max(_STARTS, 1 + restarts) + slopes * far
+            first = max(_STARTS, 1 + restarts) + slopes * (1 + restarts) * far + statistic
         sets = (1 + bootstrap) * m * (fit + statistic)
         return m * first + sets + bootstrap * len(problem.observed)
 
@@ -244,10 +250,7 @@ def _begun(
         return _Begun(trials[0], trials, 0)
     tried, calls = candidates(key, problem, objective, quadrature, max(_STARTS, 1 + restarts))
     calls -= quadrature.pilot.calls if quadrature.pilot is not None else 0  # counted elsewhere
-    minimiser = minimise_on_host if problem.simulator.on_host else minimise
-    first = minimiser(objective, tried[0])
-    calls += int(first.evaluations) * quadrature.m
-    return _Begun(first.theta, tried[1 : 1 + restarts], calls)
+    return _Begun(tried[0], tried[1 : 1 + restarts], calls)
 
 
 def _replicates(
@@ -259,44 +262,45 @@ def _replicates(
     progress: bool,
 ) -> Outcome:
     """Outcomes of data simulated at theta; those finished when interrupted."""
-    parts = np.array_split(np.arange(count), -(-count // _CHUNK))
-    host = problem.simulator.on_host
+    n, host = len(problem.observed), problem.simulator.on_host
+    simulated = _simulated if host else _simulated_in_jax
 
-    def chunk(part: np.ndarray) -> Outcome:
-        keys = jax.vmap(lambda i: jax.random.split(jax.random.fold_in(key, i)))(part)
-        x = _simulated(problem.simulator, keys[:, 0], theta, len(problem.observed))
-        scales = _scales(problem, x)
-        return outcomes(procedure, keys[:, 1], x, scales, theta)
+    def replicate(number: int) -> Outcome:
+        own = _own_keys(key, number)
+        x = simulated(problem.simulator, own[0], theta, n)
+        return applied(procedure, own[1], x, _scale(problem, x), theta)
 
     def steps() -> Iterator[Outcome]:
         with ThreadPoolExecutor(1 if host else cpu_count()) as threads:
             try:
-                yield from threads.map(chunk, parts)
+                yield from threads.map(replicate, range(count))
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    done = collected(steps(), len(parts), "Parametric bootstrap", show=progress)
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
+    done = collected(steps(), count, "Parametric bootstrap", show=progress)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *done)
 
 
-def _simulated(simulator: Simulator, keys: Array, theta: Array, n: int) -> Float[Array, "b n d"]:
+@jax.jit
+def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
+    return jax.random.split(jax.random.fold_in(key, number))
+
+
+def _simulated(
+    simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
+) -> Float[Array, "n d"]:
     """Fresh independent draws of the model, never points of a design."""
-    if not simulator.on_host:
-        return _simulated_in_jax(simulator, keys, theta, n)
-    return jnp.stack([simulator.rows(theta, simulator.measure.sample(k, n)) for k in keys])
+    return simulator.rows(theta, simulator.measure.sample(key, n))
 
 
-@eqx.filter_jit
-def _simulated_in_jax(simulator: Simulator, keys: Array, theta: Array, n: int) -> Array:
-    return jax.lax.map(lambda k: simulator.rows(theta, simulator.measure.sample(k, n)), keys)
+_simulated_in_jax = eqx.filter_jit(_simulated)
 
 
-def _scales(problem: Problem, x: Float[Array, "b n d"]) -> Float[Array, " b"]:
-    """The lengthscale of each data set over that of the observed; NaN where it has none."""
+def _scale(problem: Problem, x: Float[Array, "n d"]) -> float:
+    """The lengthscale of a data set over that of the observed; NaN where it has none."""
     if not problem.median:
-        return jnp.ones(len(x))
-    own = problem.kernel.lengthscale  # type: ignore[attr-defined]
-    return jnp.array([_lengthscale(rows) for rows in np.asarray(x)]) / own
+        return 1.0
+    return _lengthscale(np.asarray(x)) / float(problem.kernel.lengthscale)  # type: ignore[attr-defined]
 
 
 def _lengthscale(rows: np.ndarray) -> float:
@@ -309,14 +313,14 @@ def _lengthscale(rows: np.ndarray) -> float:
 def _result(
     problem: Problem,
     procedure: Procedure,
-    observed: Outcome,
+    observed: list[Outcome],
     replicates: Outcome,
     level: float,
     calls: int,
 ) -> HypothesisTest:
-    by_factor = np.concatenate([observed.statistics, replicates.statistics])
+    by_factor = np.concatenate([observed[-1].statistics[None], replicates.statistics])
     statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
-    evaluations = int(observed.evaluations.sum() + replicates.evaluations.sum())
+    evaluations = int(sum(o.evaluations for o in observed) + replicates.evaluations.sum())
     b, m = len(replicates.theta), procedure.designs.points.shape[1]
     about = {
         "method": "simple" if procedure.search == "none" else "composite",
@@ -331,7 +335,7 @@ def _result(
         level,
         jnp.asarray(statistics[1:]),
         problem.prior.names,
-        jnp.asarray(observed.theta[0]),
+        jnp.asarray(observed[-1].theta),
         jnp.asarray(replicates.theta),
         calls + evaluations * m + b * len(problem.observed),
         about,

@@ -157,12 +157,10 @@ def outcome_on_host(
 _jitted_outcome = eqx.filter_jit(outcome)
 
 
-def outcomes(
-    procedure: Procedure, keys: Array, x: Float[Array, "b n d"], scales: Array, start: Array
+def applied(
+    procedure: Procedure, key: Key[Array, ""], x: Array, scale: Any, start: Array
 ) -> Outcome:
-    """Those of several data sets, each by the same compiled program."""
-    host = procedure.objective.simulator.on_host
-    apply = outcome_on_host if host else _jitted_outcome
-    cases = zip(keys, x, scales, strict=True)
-    found = [apply(procedure, key, rows, scale, start) for key, rows, scale in cases]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+    """The outcome of one data set, on the host as plain numbers."""
+    apply = outcome_on_host if procedure.objective.simulator.on_host else _jitted_outcome
+    found = apply(procedure, key, x, jnp.asarray(scale), start)
+    return jax.tree.map(np.asarray, found)
