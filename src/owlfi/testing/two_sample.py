@@ -88,8 +88,7 @@ def two_sample(
         phases = _frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
         statistics = _by_features(phases, shuffled, relabelled)
     else:
-        rows = n + m if pairs == "all" else block
-        statistics = _by_blocks(kernels, shuffled, relabelled, rows)
+        statistics = _by_blocks(kernels, shuffled, relabelled, n + m if pairs == "all" else block)
     chosen = largest_studentised(statistics) if kernel == "aggregate" else statistics[:, 0]
     about = {"method": "two-sample MMD", "null": null, "pairs": pairs, "n": n, "m": m}
     return HypothesisTest(
