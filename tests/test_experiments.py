@@ -198,4 +198,6 @@ def test_finished_steps_are_kept_and_go_on_with_the_same_seed_only(tmp_path):
     with (tmp_path / "table2.partial.jsonl").open("a") as file:
         file.write('{"repeat": 3, "p_va')  # cut off by a kill
     assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(3)]
+    experiment.keep(tmp_path, 0, plan, {"repeat": 3})
+    assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(4)]
     assert experiment.kept(tmp_path, 1, plan) == []

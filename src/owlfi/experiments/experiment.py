@@ -70,6 +70,8 @@ class Experiment:
         if not whole or whole[0] != _about(seed, plan):
             path.unlink()
             return []
+        if len(whole) < len(lines):  # the next step begins a line of its own
+            path.write_text("".join(json.dumps(line) + "\n" for line in whole), encoding="utf-8")
         return whole[1 : 1 + self.steps(plan)]
 
     def keep(self, out: Path, seed: int, plan: Plan, record: Record) -> None:
