@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import campaign, kernel_sums, table1_repeat, weights
+from benchmarks import campaign, kernel_sums, table1_repeat, testing, weights
 from benchmarks.report import Row, machine, page, table
 
 _RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -18,6 +18,7 @@ _TOPICS = {
     "campaign": campaign.BENCHMARKS,
     "kernel_sums": kernel_sums.BENCHMARKS,
     "table1_repeat": table1_repeat.BENCHMARKS,
+    "testing": testing.BENCHMARKS,
     "weights": weights.BENCHMARKS,
 }
 _BUSY = 0.5

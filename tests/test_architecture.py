@@ -43,14 +43,14 @@ MATHEMATICS = [
     "whitening",
 ]
 PROBLEM = ["failures", "observed", "optional", "prior", "problem", "recommend"]
-METHODS = ["inference", "progress", "results"]
+METHODS = ["inference", "progress", "results", "testing"]
 LAYERS = [
     MATHEMATICS,
     [*PROBLEM, "rules", "simulator", "transforms"],
     ["models"],
     METHODS,
     ["campaign"],
-    ["plots", "study"],
+    ["null_plot", "plots", "study"],
     ["experiments"],
     ["campaign_cli"],
     ["cli"],

@@ -185,3 +185,19 @@ def test_convergence_is_faster_with_optimal_weights_where_the_dimension_is_low()
 def test_slope_of_a_power_is_its_exponent():
     points = [{"x": m, "median": 3.0 * m**-1.7} for m in (4, 8, 32)]
     assert_allclose(measured_slope(points), -1.7)
+
+
+# Resuming
+
+
+def test_finished_steps_are_kept_and_go_on_with_the_same_seed_only(tmp_path):
+    experiment, plan = EXPERIMENTS["table2"], Plan(repeats=1)
+    assert experiment.kept(tmp_path, 0, plan) == []
+    for number in range(3):
+        experiment.keep(tmp_path, 0, plan, {"repeat": number})
+    with (tmp_path / "table2.partial.jsonl").open("a") as file:
+        file.write('{"repeat": 3, "p_va')  # cut off by a kill
+    assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(3)]
+    experiment.keep(tmp_path, 0, plan, {"repeat": 3})
+    assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(4)]
+    assert experiment.kept(tmp_path, 1, plan) == []

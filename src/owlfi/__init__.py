@@ -72,9 +72,15 @@ from owlfi.quadrature import (  # noqa: E402
     squared_worst_case_error,
 )
 from owlfi.recommend import Recommendation, recommend  # noqa: E402
-from owlfi.results import Estimate, Posterior, load  # noqa: E402
+from owlfi.results import Estimate, HypothesisTest, Posterior, load  # noqa: E402
 from owlfi.rules import Adaptive, OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
+from owlfi.testing import (  # noqa: E402
+    Adam,
+    goodness_of_fit,
+    two_sample,
+    wild_goodness_of_fit,
+)
 from owlfi.tuned_weights import tuned_weights  # noqa: E402
 from owlfi.version import __version__  # noqa: E402
 from owlfi.whitening import whitened  # noqa: E402
@@ -93,6 +99,7 @@ __all__ = [
     "Verdict",
     "adaptive_design",
     "tuned_weights",
+    "Adam",
     "Beta",
     "Campaign",
     "Command",
@@ -104,6 +111,7 @@ __all__ = [
     "FunctionKernel",
     "Gamma",
     "HalfNormal",
+    "HypothesisTest",
     "InverseMultiquadric",
     "Kernel",
     "Korobov",
@@ -136,6 +144,7 @@ __all__ = [
     "data_term",
     "embed",
     "equal_weights",
+    "goodness_of_fit",
     "halton",
     "iid",
     "latin_hypercube",
@@ -159,4 +168,6 @@ __all__ = [
     "stored_simulations",
     "tensor_grid",
     "whitened",
+    "two_sample",
+    "wild_goodness_of_fit",
 ]

@@ -78,7 +78,8 @@ def reproduce(
 ) -> None:
     """Make a table or figure of the paper again: prints it and writes NAME.json and NAME.png.
 
-    What is finished is written when you stop it with Ctrl-C.
+    What is finished is written when you stop it with Ctrl-C. Those that take hours go on where they
+    stopped, however they stopped, when called again with the same seed and folder.
     """
     from owlfi.experiments import EXPERIMENTS
 
@@ -92,7 +93,7 @@ def reproduce(
         )
     experiment = EXPERIMENTS[name]
     plan = experiment.plan(repeats, quick)
-    records = _followed(experiment, plan, seed, console)
+    records = _followed(experiment, plan, seed, out, console)
     if not records:
         raise typer.Exit(1)
     console.print(_rendered(experiment.table(records)))
@@ -103,17 +104,23 @@ def reproduce(
 
 
 def _followed(
-    experiment: "Experiment", plan: "Plan", seed: int, console: Console
+    experiment: "Experiment", plan: "Plan", seed: int, out: Path, console: Console
 ) -> "list[Record]":
     """The records of all steps, or of those finished when interrupted."""
     import jax
 
-    records: list[Record] = []
-    steps = experiment.run(jax.random.key(seed), plan)
-    total = experiment.steps(plan)
+    key, total = jax.random.key(seed), experiment.steps(plan)
+    records = experiment.kept(out, seed, plan)
+    if experiment.resume is None:
+        steps = experiment.run(key, plan)
+    else:
+        steps = experiment.resume(key, plan, len(records))
+    left = total - len(records)
     try:
-        for record in track(steps, description=experiment.name, total=total, console=console):
+        for record in track(steps, description=experiment.name, total=left, console=console):
             records.append(record)
+            if experiment.resume is not None:
+                experiment.keep(out, seed, plan, record)
     except KeyboardInterrupt:
         console.print(f"Stopped after {len(records)} of {total} steps.")
     return records

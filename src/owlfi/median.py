@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.spatial.distance import pdist
 
 from owlfi.checks import as_rows, is_traced
 from owlfi.kernels import squared_distances
@@ -100,6 +101,8 @@ def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
 
 
 def _searched(x: np.ndarray, ranks: list[int]) -> list[float]:
+    if x.shape[1] > 1 and len(x) * (len(x) - 1) // 2 <= _KEPT:
+        return np.partition(pdist(x, "sqeuclidean"), ranks)[ranks].tolist()
     scan, interval = _prepared(x, ranks[0])
     while True:
         found = scan(interval)
@@ -119,8 +122,6 @@ def _prepared(x: np.ndarray, rank: int) -> tuple[Callable[[_Interval], _Bracket]
     if x.shape[1] == 1:
         line = np.sort(x[:, 0])
         return partial(_scan_line, line), _bisected(line, rank)
-    if pairs <= _KEPT:
-        return partial(_scan, x), _Interval(-1.0, np.inf, pairs)
     return partial(_scan, x), _around(_random_pairs(x), (rank + 0.5) / pairs, pairs)
 
 

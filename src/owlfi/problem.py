@@ -42,6 +42,8 @@ class Problem(eqx.Module):
     prior: Prior
     kernel: Kernel
     data_term: Float[Array, ""]
+    median: bool = eqx.field(static=True)
+    """Whether k was chosen by the median lengthscale of the observations."""
 
     def __init__(
         self, simulator: Simulator, observed: Any, prior: Prior | None = None, kernel: Any = None
@@ -50,6 +52,7 @@ class Problem(eqx.Module):
         self.observed = as_observed(observed)
         self.prior = _prior_of(simulator, prior)
         _check_dimension(simulator, self.observed)
+        self.median = kernel is None
         if kernel is None:
             self.kernel = SquaredExponential(median_heuristic(self.observed))
         else:

@@ -1,4 +1,4 @@
-"""What the methods return: estimates and posteriors that can be read, kept and drawn from."""
+"""What the methods return: estimates, posteriors and tests that can be read and kept."""
 
 import json
 from dataclasses import fields
@@ -137,8 +137,60 @@ class Posterior(eqx.Module):
         return _save(self, path)
 
 
+class HypothesisTest(eqx.Module):
+    """A statistic, how it compares with the null hypothesis, and what that took to know.
+
+    >>> test = HypothesisTest(0.02, 0.01, 0.015, 0.05, jnp.array([0.005, 0.01, 0.015]))
+    >>> test.rejected
+    True
+    >>> print(test.summary())
+    p = 0.01: rejected at level 0.05
+    statistic 0.02, critical value 0.015, 3 null statistics
+    """
+
+    statistic: float = eqx.field(static=True)
+    p_value: float = eqx.field(static=True)
+    critical_value: float = eqx.field(static=True)
+    """What the statistic must exceed; the same decision as p ≤ level."""
+    level: float = eqx.field(static=True)
+    null: Float[Array, " b"]
+    """Statistics under the null hypothesis, +∞ where a fit failed."""
+    names: tuple[str, ...] = eqx.field(static=True, default=())
+    theta: Float[Array, " p"] | None = None
+    """The estimate of the parameters, where a model was fitted."""
+    null_thetas: Float[Array, "b p"] | None = None
+    calls: int = eqx.field(static=True, default=0)
+    """Rows that the simulator computed, y_i = G(theta, u_i)."""
+    about: dict[str, Any] = eqx.field(static=True, default_factory=dict)
+    """How it was made: failed fits, bandwidths, ..."""
+
+    @property
+    def rejected(self) -> bool:
+        return self.p_value <= self.level
+
+    def summary(self) -> str:
+        """The decision in words, the numbers behind it, and the estimate."""
+        decision = "rejected" if self.rejected else "not rejected"
+        lines = [
+            f"p = {self.p_value:.3g}: {decision} at level {self.level:g}",
+            f"statistic {self.statistic:.4g}, critical value {self.critical_value:.4g}, "
+            f"{len(self.null)} null statistics",
+        ]
+        if self.theta is not None and self.names:
+            lines.append(_table(self.names, ("estimate",), [self.theta]))
+        if self.about.get("failed"):
+            lines.append(f"{self.about['failed']} fits failed and count as +∞")
+        if self.calls:
+            lines.append(f"{self.calls:,} simulator calls")
+        return "\n".join(lines)
+
+    def save(self, path: Any) -> Path:
+        """Write a file that `owlfi.load` reads."""
+        return _save(self, path)
+
+
 def load(path: Any) -> Any:
-    """An estimate or a posterior from the file that its `save` wrote.
+    """An estimate, a posterior or a test from the file that its `save` wrote.
 
     Raises ValueError for any other file.
     """
@@ -146,13 +198,16 @@ def load(path: Any) -> Any:
         with np.load(Path(path), allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             arrays = {name: jnp.asarray(file[name]) for name in file.files if name != "about"}
-        kind = {"Estimate": Estimate, "Posterior": Posterior}[about.pop("kind")]
+        kind = {kind.__name__: kind for kind in _KINDS}[about.pop("kind")]
     except (OSError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no file that owlfi saved ({error})") from error
     return kind(**{**about, "names": tuple(about["names"])}, **arrays)
 
 
-def _save(result: Estimate | Posterior, path: Any) -> Path:
+_KINDS: tuple[Any, ...] = (Estimate, Posterior, HypothesisTest)
+
+
+def _save(result: Estimate | Posterior | HypothesisTest, path: Any) -> Path:
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     arrays = {n: v for n, v in values.items() if isinstance(v, jax.Array)}
     plain = {name: value for name, value in values.items() if name not in arrays}

@@ -10,13 +10,16 @@ from owlfi.experiments.figure3c import FIGURE3C
 from owlfi.experiments.figure3d import FIGURE3D
 from owlfi.experiments.figure4 import FIGURE4
 from owlfi.experiments.figure_theta3 import FIGURE_THETA3
+from owlfi.experiments.power import POWER
 from owlfi.experiments.table1 import TABLE1
+from owlfi.experiments.table2 import TABLE2
 from owlfi.experiments.windfarm import WINDFARM
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         TABLE1,
+        TABLE2,
         FIGURE3A,
         FIGURE3B,
         FIGURE3C,
@@ -28,5 +31,6 @@ EXPERIMENTS = {
         ACCURACY,
         WINDFARM,
         EXCHANGE,
+        POWER,
     )
 }

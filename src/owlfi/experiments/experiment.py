@@ -39,6 +39,8 @@ class Experiment:
 
     run: yields a record after each step, `steps` of them; the same key gives the same records.
     arrange: turns the records into what is written as `results` in the JSON file.
+    resume: `run` without its first steps, for hours of work: what is finished is then kept in
+        OUT/NAME.partial.jsonl after each step, and a later call with the same seed goes on there.
     """
 
     name: str
@@ -51,11 +53,37 @@ class Experiment:
     table: Callable[[list[Record]], Table]
     picture: Callable[[list[Record]], Figure]
     arrange: Callable[[list[Record]], Any] = list
+    resume: Callable[[Key[Array, ""], Plan, int], Iterator[Record]] | None = None
 
     def plan(self, repeats: int | None = None, quick: bool = False) -> Plan:
         """The repeats asked for, or the usual number."""
         usual = self.quick_repeats if quick else self.repeats
         return Plan(usual if repeats is None else repeats, quick)
+
+    def kept(self, out: Path, seed: int, plan: Plan) -> list[Record]:
+        """The finished steps of earlier calls with the same seed and version."""
+        path = self._partial(out)
+        if self.resume is None or not path.exists():
+            return []
+        lines = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        whole = [line for line in lines if line is not None]
+        if not whole or whole[0] != _about(seed, plan):
+            path.unlink()
+            return []
+        if len(whole) < len(lines):  # the next step begins a line of its own
+            path.write_text("".join(json.dumps(line) + "\n" for line in whole), encoding="utf-8")
+        return whole[1 : 1 + self.steps(plan)]
+
+    def keep(self, out: Path, seed: int, plan: Plan, record: Record) -> None:
+        """Add a finished step to those of earlier calls."""
+        path = self._partial(out)
+        out.mkdir(parents=True, exist_ok=True)
+        lines = [record] if path.exists() else [_about(seed, plan), record]
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def _partial(self, out: Path) -> Path:
+        return out / f"{self.name}.partial.jsonl"
 
     def write(self, out: Path, seed: int, plan: Plan, records: list[Record]) -> list[Path]:
         """Write OUT/NAME.json and OUT/NAME.png of what is finished."""
@@ -68,3 +96,16 @@ class Experiment:
         numbers.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         self.picture(records).savefig(drawing, dpi=200)
         return [numbers, drawing]
+
+
+def _about(seed: int, plan: Plan) -> Record:
+    """What the steps depend on; not the repeats, which may be extended."""
+    return {"owlfi": __version__, "seed": seed, "quick": plan.quick}
+
+
+def _parsed(line: str) -> Record | None:
+    """A line, unless it was cut off."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return None

@@ -1,0 +1,193 @@
+"""The composite test of section 5.2, many times over: data from several laws, several rules.
+
+The model is the multivariate g-and-k distribution (d = 5) with theta_4 = 0.1 known and the other
+parameters not; n = 500, m = 100, B = 200, level 0.05.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from scipy.stats import binomtest
+
+from owlfi import models
+from owlfi.experiments.experiment import Record
+from owlfi.kernels import SquaredExponential
+from owlfi.measures import Uniform
+from owlfi.median import median_heuristic
+from owlfi.points import iid, sobol
+from owlfi.prior import Prior
+from owlfi.problem import Problem
+from owlfi.quadrature import Pilot, Quadrature, unweighted
+from owlfi.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.simulator import Simulator, simulate
+from owlfi.testing import goodness_of_fit
+from owlfi.tuned_weights import tuned_weights
+
+DIM, OBSERVED, SIMULATED, BOOTSTRAP, LEVEL = 5, 500, 100, 200, 0.05
+BANK = 64
+THETA = (3.0, 1.0, 0.1, 0.1, 0.1)
+_QUICK_BOOTSTRAP = 39
+_LARGEST_CORRELATION = 0.577  # Σ is definite below 1 / (2 cos(π / 6))
+
+Law = Callable[[Key[Array, ""]], Float[Array, "n d"]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A rule and the options of the test."""
+
+    rule: Rule
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class TunedToPrior(Rule):
+    """Weights tuned to simulations at some thetas of the prior, without a look at the data.
+
+    Those of each theta are in units of their median lengthscale, as k has that of the data.
+    """
+
+    m: int = eqx.field(static=True, default=SIMULATED)
+    thetas: int = eqx.field(static=True, default=8)
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        point_key, theta_key = jax.random.split(key)
+        u = iid(point_key, self.m, problem.simulator.measure)
+        runs = simulate(
+            problem.simulator, problem.prior.sample(theta_key, self.thetas), unweighted(u)
+        )
+        y = jnp.stack([rows / median_heuristic(rows) for rows in runs.y])
+        tuned = tuned_weights(SquaredExponential(), problem.simulator.measure, u, y)
+        pilot = Pilot(runs.thetas, runs.y, runs.calls)
+        return eqx.tree_at(lambda q: q.pilot, tuned, pilot, is_leaf=lambda leaf: leaf is None)
+
+
+EQUAL = VStatistic(SIMULATED)
+MEDIAN = OptimallyWeighted(SIMULATED, iid, "median")
+TUNED = TunedToPrior()
+SOBOL = OptimallyWeighted(SIMULATED, sobol, "median")
+
+
+@cache
+def model() -> Simulator:
+    """With theta_4 = 0.1; both signs of the skewness theta_3 are possible."""
+    return models.multivariate_g_and_k(DIM).fix(theta_4=0.1)
+
+
+@cache
+def prior() -> Prior:
+    """The ranges of its parameters."""
+    return Prior(
+        theta_1=Uniform(0, 10),
+        theta_2=Uniform(0, 5),
+        theta_3=Uniform(-3, 3),
+        theta_5=Uniform(-_LARGEST_CORRELATION, _LARGEST_CORRELATION),
+    )
+
+
+def g_and_k_law(theta_4: float) -> Law:
+    """The model itself at theta_4 = 0.1, heavier or lighter tails at other values."""
+    simulator = models.multivariate_g_and_k(DIM)
+    theta = jnp.array(THETA).at[3].set(theta_4)
+    return lambda key: simulator.rows(theta, iid(key, OBSERVED, simulator.measure))
+
+
+def equicorrelated_law(correlation: float) -> Law:
+    """The right marginals, but all pairs of coordinates alike instead of neighbours only."""
+    theta = jnp.array(THETA).at[4].set(0.0)
+    simulator = models.multivariate_g_and_k(DIM)
+
+    def draw(key: Key[Array, ""]) -> Array:
+        common_key, key = jax.random.split(key)
+        common = jax.random.normal(common_key, (OBSERVED, 1))
+        own = iid(key, OBSERVED, simulator.measure)
+        return simulator.rows(theta, correlation**0.5 * common + (1 - correlation) ** 0.5 * own)
+
+    return draw
+
+
+def contaminated_law(share: float) -> Law:
+    """The model, with a share of rows from a narrow cluster beside its middle."""
+    usual = g_and_k_law(0.1)
+
+    def draw(key: Key[Array, ""]) -> Array:
+        key, cluster_key, row_key = jax.random.split(key, 3)
+        cluster = 4.0 + 0.1 * jax.random.normal(cluster_key, (OBSERVED, DIM))
+        chosen = jax.random.uniform(row_key, (OBSERVED, 1)) < share
+        return jnp.where(chosen, cluster, usual(key))
+
+    return draw
+
+
+def repeated(
+    key: Key[Array, ""],
+    laws: dict[str, Law],
+    ways: dict[str, Way],
+    repeats: range,
+    quick: bool,
+    skip: int = 0,
+) -> Iterator[Record]:
+    """A record of each test, repeat by repeat; the first ones may be skipped, as known."""
+    steps = [(r, law, way) for r in repeats for law in laws for way in ways]
+    for repeat, law, way in steps[skip:]:
+        own = jax.random.fold_in(jax.random.fold_in(key, repeat), list(laws).index(law))
+        data_key, test_key = jax.random.split(own)  # all ways see the same data
+        bootstrap = _QUICK_BOOTSTRAP if quick else BOOTSTRAP
+        yield {"case": law, "rule": way, "repeat": repeat} | _record(
+            test_key, laws[law](data_key), ways[way], bootstrap, keep_null=repeat == 0
+        )
+
+
+def _record(key: Key[Array, ""], x: Array, way: Way, bootstrap: int, *, keep_null: bool) -> Record:
+    start = time.perf_counter()
+    problem = Problem(model(), x, prior())
+    test = goodness_of_fit(key, problem, way.rule, bootstrap=bootstrap, level=LEVEL, **way.options)
+    null = {"null": np.asarray(test.null).tolist()} if keep_null else {}
+    return {
+        "p_value": test.p_value,
+        "rejected": test.rejected,
+        "statistic": test.statistic,
+        "critical_value": test.critical_value,
+        "theta": np.asarray(test.theta).tolist(),
+        "failed": test.about["failed"],
+        "calls": test.calls,
+        "seconds": time.perf_counter() - start,
+        **null,
+    }
+
+
+def arrange(records: list[Record]) -> dict[str, dict[str, Record]]:
+    """Rejections, their rate with a 95% interval, and seconds, by case and rule."""
+    cases = dict.fromkeys(record["case"] for record in records)
+    rules = dict.fromkeys(record["rule"] for record in records)
+    found = {
+        case: {
+            rule: [r for r in records if (r["case"], r["rule"]) == (case, rule)] for rule in rules
+        }
+        for case in cases
+    }
+    return {
+        case: {rule: _rate(tests) for rule, tests in by_rule.items() if tests}
+        for case, by_rule in found.items()
+    }
+
+
+def _rate(tests: list[Record]) -> Record:
+    rejections = sum(test["rejected"] for test in tests)
+    interval = binomtest(rejections, len(tests)).proportion_ci(0.95, method="wilson")
+    return {
+        "rejections": rejections,
+        "repeats": len(tests),
+        "rate": rejections / len(tests),
+        "interval": [interval.low, interval.high],
+        "failed_fits": sum(test["failed"] for test in tests),
+        "seconds_per_test": float(np.median([test["seconds"] for test in tests])),
+        "calls_per_test": float(np.mean([test["calls"] for test in tests])),
+    }

@@ -1,0 +1,70 @@
+"""From statistics of the data and of the null hypothesis to p-values that keep their level.
+
+All functions take the observed statistic as the first of 1 + B, and treat all of them alike: where
+they are exchangeable under the null hypothesis, P(p ≤ level) ≤ level for every B.
+"""
+
+from math import ceil, floor
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from owlfi.checks import as_count
+
+BANDWIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""Multiples of the median lengthscale that an aggregated test looks at."""
+FEWEST_ROWS = 5
+_ROUNDING = 1e-9  # level · (1 + B) may be a whole number but for it
+
+
+class Verdict(NamedTuple):
+    """A p-value, and the value that the statistic must exceed to reject."""
+
+    p_value: float
+    critical_value: float
+
+
+def verdict(statistics: Float[np.ndarray, " b"], level: float) -> Verdict:
+    """p = (1 + k) / (1 + B), k the null statistics not below the observed, and the matching rank.
+
+    >>> verdict(np.array([3.0, 1.0, 2.0, 4.0]), level=0.5)
+    Verdict(p_value=0.5, critical_value=2.0)
+    """
+    observed, null = statistics[0], statistics[1:]
+    allowed = floor(level * len(statistics) + _ROUNDING)
+    critical = np.sort(null)[-allowed] if allowed <= len(null) else -np.inf
+    return Verdict(float((1 + np.sum(null >= observed)) / len(statistics)), float(critical))
+
+
+def largest_studentised(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarray, " b"]:
+    """The largest of l statistics, each in standard deviations from its own mean over all b.
+
+    Statistics of failed fits are infinite, and stay so.
+
+    >>> largest_studentised(np.array([[1.0, 10.0], [3.0, 30.0], [2.0, 50.0]])).round(2)
+    array([-1.22,  1.22,  1.22])
+    """
+    known = np.where(np.isfinite(statistics), statistics, np.nan)
+    spread = np.nanstd(known, axis=0)
+    scaled = (statistics - np.nanmean(known, axis=0)) / np.where(spread > 0, spread, 1.0)
+    return scaled.max(axis=1)
+
+
+def check_level(resamples: int, level: float, name: str) -> None:
+    """Raises ValueError where so few resamples can never reject."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    as_count(name, resamples)
+    fewest = ceil(1 / level - _ROUNDING) - 1
+    if resamples < fewest:
+        raise ValueError(
+            f"{name} = {resamples} can never reject at level {level}: the smallest p-value is "
+            f"1/{resamples + 1}; use at least {fewest}"
+        )
+
+
+def check_rows(name: str, rows: int) -> None:
+    """Raises ValueError for samples too small to say anything."""
+    if rows < FEWEST_ROWS:
+        raise ValueError(f"{name} has {rows} rows; a test needs at least {FEWEST_ROWS}")

@@ -1,0 +1,342 @@
+"""Could this model, at any parameter, have produced the data? Algorithm 1 of the paper.
+
+The parametric bootstrap: data sets simulated at the estimate go through the procedure that the
+observed data went through, fit included, and their statistics show what to expect of a true model.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_array, as_count
+from owlfi.inference.minimum_distance import candidates
+from owlfi.inference.newton import STEPS
+from owlfi.inference.objective import Objective, objective_of
+from owlfi.kernels import RadialKernel
+from owlfi.keys import as_key
+from owlfi.median import median_heuristic
+from owlfi.problem import Problem
+from owlfi.progress import collected
+from owlfi.quadrature import Quadrature
+from owlfi.results import HypothesisTest
+from owlfi.rules import Rule
+from owlfi.simulator import Simulator
+from owlfi.testing.adam import Adam
+from owlfi.testing.adam import evaluations as adam_evaluations
+from owlfi.testing.calibration import (
+    BANDWIDTHS,
+    check_level,
+    check_rows,
+    largest_studentised,
+    verdict,
+)
+from owlfi.testing.procedure import (
+    Designs,
+    Outcome,
+    Procedure,
+    applied,
+    rescaled,
+)
+
+_STARTS = 16
+
+
+def goodness_of_fit(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    theta: Any = None,
+    bootstrap: int = 200,
+    level: float = 0.05,
+    aggregate: bool = False,
+    designs: int = 1,
+    restarts: int = 1,
+    search: str | Adam = "newton",
+    progress: bool = False,
+) -> HypothesisTest:
+    """Test whether the model could have produced the data, with any parameters or with `theta`.
+
+    theta: (p,), for the simple hypothesis that these are the parameters; where left out, they are
+        estimated, from the data and from every replicate alike.
+    bootstrap: B, how many data sets are simulated; p = (1 + k) / (1 + B).
+    aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
+        the one of the problem (one fit, one bootstrap), which sees more kinds of misfit. The rule
+        chooses weights for each of them.
+    designs: how many designs the rule draws. With one, all fits share it; with more, each fit and
+        each statistic takes one at random, as Algorithm 1 has it.
+    restarts: searches besides the one from the estimate, in case there are other minima.
+    search: "newton", or `Adam()` for Algorithm 2 of the paper.
+    progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
+
+    Where the problem chose k by the median, so does every replicate. Weights never see the data,
+    but for the lengthscale of k where they are tuned to it. Replicates whose fit fails count as +∞,
+    which only makes p larger, and are reported.
+
+    Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
+    parameters, an aggregate over a kernel without a lengthscale, and where the fit to the data
+    fails.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> test = owlfi.goodness_of_fit(jax.random.key(1), owlfi.Problem(model, x), rule, bootstrap=50)
+    >>> test.rejected, test.theta.round(0)
+    (False, Array([3., 1.], dtype=float64))
+    """
+    _check(problem, bootstrap, level, aggregate, designs, restarts, theta)
+    search = search if theta is None else "none"
+    factors = BANDWIDTHS if aggregate else (1.0,)
+    design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
+    drawn = _drawn(design_key, problem, rule, designs, factors)
+    objective = objective_of(problem, drawn.fit[0])
+    begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
+    procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
+    observed = _observed(observed_key, problem, procedure, begun.start)
+    replicates = _replicates(
+        key, problem, procedure, jnp.asarray(observed[-1].theta), bootstrap, progress
+    )
+    check_level(len(replicates.theta), level, "bootstrap")
+    return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
+
+
+def _observed(
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, start: Array
+) -> list[Outcome]:
+    """From the best start, then, as the replicates are, from the estimate; the last one counts."""
+    found = [applied(procedure, key, problem.observed, 1.0, start)]
+    if procedure.search == "newton":
+        found.append(applied(procedure, key, problem.observed, 1.0, jnp.asarray(found[0].theta)))
+    if not np.isfinite(found[-1].statistics).all():
+        raise ValueError(
+            f"the fit to the observations failed at theta = {found[-1].theta}: y is NaN or "
+            "infinite; mend the generator or narrow the prior"
+        )
+    return found
+
+
+class Cost(NamedTuple):
+    """Simulator calls of a test, besides those by which a rule tunes itself."""
+
+    expected: int
+    at_most: int
+
+
+def plan(
+    problem: Problem,
+    rule: Rule,
+    *,
+    theta: Any = None,
+    bootstrap: int = 200,
+    aggregate: bool = False,
+    restarts: int = 1,
+    search: str | Adam = "newton",
+) -> Cost:
+    """What `goodness_of_fit` with the same options will cost, without simulating anything.
+
+    expected: where a search from the estimate takes 4 steps, and one from elsewhere 15.
+    at_most: no test takes more. The tuning of weights comes on top.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k()
+    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
+    Cost(expected=26432, at_most=26432)
+    """
+    m: int = rule.m  # type: ignore[attr-defined]
+    slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
+    shared = len(BANDWIDTHS) if aggregate else 1
+
+    def cost(warm: int, far: int, statistic: int) -> int:
+        if theta is not None:
+            fit = first = 0
+        elif isinstance(search, Adam):
+            fit, first = adam_evaluations(search), 0
+        else:
+            fit = slopes * (warm + restarts * far)
+            first = max(_STARTS, 1 + restarts) + slopes * (1 + restarts) * far + statistic
+        sets = (1 + bootstrap) * m * (fit + statistic)
+        return m * first + sets + bootstrap * len(problem.observed)
+
+    return Cost(cost(4, 15, 1), cost(STEPS + 1, STEPS + 1, shared))
+
+
+def _check(
+    problem: Problem,
+    bootstrap: int,
+    level: float,
+    aggregate: bool,
+    designs: int,
+    restarts: int,
+    theta: Any,
+) -> None:
+    """All that can be known to be wrong before the first simulation."""
+    check_level(bootstrap, level, "bootstrap")
+    check_rows("observed", len(problem.observed))
+    as_count("designs", designs), as_count("restarts", restarts, 0)
+    if np.ptp(np.asarray(problem.observed), axis=0).max() == 0:
+        raise ValueError("observed is constant: all rows are equal, and there is nothing to test")
+    if aggregate and not isinstance(problem.kernel, RadialKernel):
+        raise ValueError(
+            "aggregate=True varies the lengthscale of k, which "
+            f"{type(problem.kernel).__name__} has not; use SquaredExponential, Matern, ..."
+        )
+    p = len(problem.prior.names)
+    if theta is None:
+        problem.prior.check_continuous("goodness_of_fit")
+    elif as_array("theta", theta).shape != (p,):
+        raise ValueError(f"theta must hold {p} numbers ({', '.join(problem.prior.names)})")
+
+
+class _Drawn(NamedTuple):
+    """What the rule gave: designs to fit on, all of them stacked, and the calls of its tuning."""
+
+    fit: list[Quadrature]
+    bank: Designs
+    calls: int
+
+
+def _drawn(
+    key: Key[Array, ""], problem: Problem, rule: Rule, count: int, factors: tuple[float, ...]
+) -> _Drawn:
+    keys = jax.random.split(key, count)
+    fit = [rule.quadrature(k, problem) for k in keys]
+    by_factor = [fit]
+    if len(factors) > 1:
+        others = (rescaled(problem.kernel, factor) for factor in factors)
+        scaled = [eqx.tree_at(lambda p: p.kernel, problem, kernel) for kernel in others]
+        by_factor = [[rule.quadrature(k, other) for k in keys] for other in scaled]
+    points = jnp.stack([jnp.stack([q.points for q in part]) for part in by_factor], 1)
+    weights = jnp.stack([jnp.stack([q.weights for q in part]) for part in by_factor], 1)
+    if bool((points == points[:, :1]).all()):
+        points = points[:, :1]
+    bank = Designs(
+        jnp.stack([q.points for q in fit]), jnp.stack([q.weights for q in fit]), points, weights
+    )
+    tuned = [q for part in (by_factor if len(factors) == 1 else [fit, *by_factor]) for q in part]
+    return _Drawn(fit, bank, sum(q.pilot.calls for q in tuned if q.pilot is not None))
+
+
+class _Begun(NamedTuple):
+    """Where searches begin, and the simulator calls of finding out."""
+
+    start: Float[Array, " p"]
+    restarts: Float[Array, "r p"]
+    calls: int
+
+
+def _begun(
+    key: Key[Array, ""],
+    problem: Problem,
+    objective: Objective,
+    quadrature: Quadrature,
+    theta: Any,
+    search: str | Adam,
+    restarts: int,
+) -> _Begun:
+    if theta is not None:
+        given = as_array("theta", theta)
+        return _Begun(given, given[None][:0], 0)
+    if isinstance(search, Adam):
+        trials = problem.prior.starts(key, search.trials)
+        return _Begun(trials[0], trials, 0)
+    tried, calls = candidates(key, problem, objective, quadrature, max(_STARTS, 1 + restarts))
+    calls -= quadrature.pilot.calls if quadrature.pilot is not None else 0  # counted elsewhere
+    return _Begun(tried[0], tried[1 : 1 + restarts], calls)
+
+
+def _replicates(
+    key: Key[Array, ""],
+    problem: Problem,
+    procedure: Procedure,
+    theta: Array,
+    count: int,
+    progress: bool,
+) -> Outcome:
+    """Outcomes of data simulated at theta; those finished when interrupted."""
+    n, host = len(problem.observed), problem.simulator.on_host
+    simulated = _simulated if host else _simulated_in_jax
+
+    def replicate(number: int) -> Outcome:
+        own = _own_keys(key, number)
+        x = simulated(problem.simulator, own[0], theta, n)
+        return applied(procedure, own[1], x, _scale(problem, x), theta)
+
+    def steps() -> Iterator[Outcome]:
+        with ThreadPoolExecutor(1 if host else cpu_count()) as threads:
+            try:
+                yield from threads.map(replicate, range(count))
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    done = collected(steps(), count, "Parametric bootstrap", show=progress)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *done)
+
+
+@jax.jit
+def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
+    return jax.random.split(jax.random.fold_in(key, number))
+
+
+def _simulated(
+    simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
+) -> Float[Array, "n d"]:
+    """Fresh independent draws of the model, never points of a design."""
+    return simulator.rows(theta, simulator.measure.sample(key, n))
+
+
+_simulated_in_jax = eqx.filter_jit(_simulated)
+
+
+def _scale(problem: Problem, x: Float[Array, "n d"]) -> float:
+    """The lengthscale of a data set over that of the observed; NaN where it has none."""
+    if not problem.median:
+        return 1.0
+    return _lengthscale(np.asarray(x)) / float(problem.kernel.lengthscale)  # type: ignore[attr-defined]
+
+
+def _lengthscale(rows: np.ndarray) -> float:
+    try:
+        return float(median_heuristic(rows))
+    except ValueError:  # not finite, or half of all rows equal
+        return np.nan
+
+
+def _result(
+    problem: Problem,
+    procedure: Procedure,
+    observed: list[Outcome],
+    replicates: Outcome,
+    level: float,
+    calls: int,
+) -> HypothesisTest:
+    by_factor = np.concatenate([observed[-1].statistics[None], replicates.statistics])
+    statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
+    evaluations = int(sum(o.evaluations for o in observed) + replicates.evaluations.sum())
+    b, m = len(replicates.theta), procedure.designs.points.shape[1]
+    about = {
+        "method": "simple" if procedure.search == "none" else "composite",
+        "failed": int(np.isinf(by_factor[1:, 0]).sum()),
+        "not_converged": int((~replicates.converged).sum()),
+        "designs": len(procedure.designs.points),
+        "lengthscale_factors": list(procedure.factors),
+    }
+    return HypothesisTest(
+        float(statistics[0]),
+        *verdict(statistics, level),
+        level,
+        jnp.asarray(statistics[1:]),
+        problem.prior.names,
+        jnp.asarray(observed[-1].theta),
+        jnp.asarray(replicates.theta),
+        calls + evaluations * m + b * len(problem.observed),
+        about,
+    )

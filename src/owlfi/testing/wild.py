@@ -1,0 +1,142 @@
+"""Goodness of fit without refitting: a wild bootstrap of what is left once the fit is made.
+
+Under the null hypothesis MMD²(P_θ̂, Qⁿ) ≈ |Σ_i ψ(x_i) / n|², where ψ(x) is k(x, ·) - μ less its
+influence on the estimate: its projection off the tangents ∂μ/∂θ. Random signs of the summands
+give its null distribution.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.checks import as_count
+from owlfi.inference.finite_differences import slopes_on_host
+from owlfi.inference.minimum_distance import fitted
+from owlfi.inference.objective import Objective
+from owlfi.keys import as_key
+from owlfi.problem import Problem
+from owlfi.quadrature import Quadrature
+from owlfi.results import HypothesisTest
+from owlfi.rules import Rule
+from owlfi.testing.calibration import check_level, check_rows, verdict
+from owlfi.transforms import to_real
+
+
+def wild_goodness_of_fit(
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    bootstrap: int = 999,
+    designs: int = 16,
+    level: float = 0.05,
+) -> HypothesisTest:
+    """Test whether the model could have produced the data, at the simulations of a single fit.
+
+    bootstrap: B, how many sets of random signs are drawn; they take no simulation.
+    designs: how many more designs of the rule are simulated at the estimate. The error of a design
+        is part of the statistic, and random combinations of theirs join the null statistics.
+
+    Asymptotic in n and m, where `goodness_of_fit` has the whole procedure in every replicate, at B
+    fits. Memory grows with (n + designs · m)².
+
+    Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
+    parameters, and the U-statistic.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> test = owlfi.wild_goodness_of_fit(jax.random.key(1), owlfi.Problem(model, x), rule)
+    >>> test.rejected, test.calls < 3000
+    (False, True)
+    """
+    check_level(bootstrap, level, "bootstrap")
+    check_rows("observed", len(problem.observed))
+    as_count("designs", designs, 2)
+    fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
+    fit = fitted("wild_goodness_of_fit", fit_key, problem, rule)
+    if fit.objective.unbiased:
+        raise ValueError("the wild bootstrap takes weights; use VStatistic instead of UStatistic")
+    others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
+    theta = fit.minimum.theta
+    y, slopes, calls = _simulated(fit.objective, theta)
+    drawn = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in others])
+    gram = _projected_gram(fit.objective, y, slopes, drawn)
+    coefficients = _coefficients(
+        sign_key, bootstrap, len(problem.observed), jnp.stack([q.weights for q in others])
+    )
+    null = jnp.sum(coefficients * (coefficients @ gram), 1)
+    statistic = float(fit.minimum.value + fit.objective.data_term())
+    return HypothesisTest(
+        statistic,
+        *verdict(np.concatenate([[statistic], null]), level),
+        level,
+        null,
+        problem.prior.names,
+        theta,
+        calls=fit.calls + calls + len(drawn) + _tuning_calls(others),
+        about={"method": "wild bootstrap", "failed": 0},
+    )
+
+
+def _simulated(objective: Objective, theta: Array) -> tuple[Array, Array, int]:
+    """y (m, d) at theta and its derivatives (p, m, d) on the real line, with their calls."""
+    v = to_real(theta, objective.ends)
+    m = objective.points.shape[0]
+    if objective.simulator.on_host:
+        return objective.rows(v), slopes_on_host(objective, v), m * (1 + 2 * len(v))
+    y, tangent = jax.linearize(objective.rows, v)
+    return y, jax.vmap(tangent)(jnp.eye(len(v))), m
+
+
+@eqx.filter_jit
+def _projected_gram(
+    objective: Objective, y: Array, slopes: Array, others: Array
+) -> Float[Array, "r r"]:
+    """⟨ψ_i, ψ_j⟩ of the observations, then the simulations of the other designs."""
+    k, w = objective.kernel, objective.weights
+    rows = jnp.concatenate([objective.observed, others])
+
+    def mean(at: Array) -> Array:
+        """μ on all rows, as a function of the simulations that make it up."""
+        return k.gram(rows, at) @ w
+
+    tangents = jax.lax.map(lambda s: jax.jvp(mean, (y,), (s,))[1], slopes)
+    own = jax.lax.map(lambda s: jax.jvp(lambda at: w @ (k.gram(y, at) @ w), (y,), (s,))[1], slopes)
+    metric = _metric(objective, y, slopes)
+    centred = tangents - own[:, None]  # ⟨∂μ, k(row, ·) - μ⟩
+    embedded = mean(y)
+    gram = k.gram(rows, rows) - embedded[:, None] - embedded + w @ (k.gram(y, y) @ w)
+    return gram - centred.T @ jnp.linalg.pinv(metric, hermitian=True) @ centred
+
+
+def _metric(objective: Objective, y: Array, slopes: Array) -> Float[Array, "p p"]:
+    """⟨∂_a μ, ∂_b μ⟩."""
+    k, w = objective.kernel, objective.weights
+
+    def entry(a: Array, b: Array) -> Array:
+        def along(at: Array) -> Array:
+            return jax.jvp(lambda s: w @ (k.gram(s, at) @ w), (y,), (a,))[1]
+
+        return jax.jvp(along, (y,), (b,))[1]
+
+    return jax.lax.map(lambda a: jax.lax.map(lambda b: entry(a, b), slopes), slopes)
+
+
+def _coefficients(
+    key: Key[Array, ""], count: int, n: int, weights: Float[Array, "j m"]
+) -> Float[Array, "b r"]:
+    """Signs of the observations, and normal combinations of the designs that sum to zero."""
+    sign_key, normal_key = jax.random.split(key)
+    signs = jax.random.rademacher(sign_key, (count, n), float) / n
+    normal = jax.random.normal(normal_key, (count, len(weights)))
+    centred = (normal - normal.mean(1, keepdims=True)) / (len(weights) - 1) ** 0.5
+    combined = centred[:, :, None] * weights
+    return jnp.concatenate([signs, combined.reshape(count, -1)], 1)
+
+
+def _tuning_calls(designs: list[Quadrature]) -> int:
+    return sum(q.pilot.calls for q in designs if q.pilot is not None)
