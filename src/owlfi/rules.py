@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key
 
 from owlfi.adaptive import AdaptiveDesign, adaptive_design
 from owlfi.certificate import LARGEST_ABSOLUTE_SUM, Verdict, without_estimate
-from owlfi.checks import as_array, as_count, brief
-from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.checks import as_count, brief
+from owlfi.kernels import Kernel, RadialKernel, SquaredExponential
 from owlfi.keys import as_key
 from owlfi.measures import Measure
 from owlfi.median import median_heuristic
@@ -83,7 +83,8 @@ class OptimallyWeighted(Rule):
     m: the number of points.
     points: how they are chosen: sobol, iid, halton, ...
     kernel: the base kernel c. "tuned" fits it to simulations on the points at some thetas of the
-        prior (see `tuned_weights`), which are counted and kept as the quadrature's `pilot`;
+        prior, scaled to the spread of the observations (see `tuned_weights`); they are counted
+        and kept as the quadrature's `pilot`;
         "median" is the paper's rule, a squared exponential at the median lengthscale of the points;
         or any kernel on the space of u, whose weights are used as they come.
     thetas: how many thetas the simulations of "tuned" are made at.
@@ -112,7 +113,8 @@ class OptimallyWeighted(Rule):
         thetas = problem.prior.sample(theta_key, self.thetas)
         runs = simulate(problem.simulator, thetas, unweighted(u), keep_failed=True)
         kept = _finite(runs.y, thetas)
-        quadrature = tuned_weights(problem.kernel, measure, u, runs.y[kept])
+        rows = _factors(problem, runs.y[kept]) * runs.y[kept]
+        quadrature = tuned_weights(problem.kernel, measure, u, rows)
         return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
 
 
@@ -137,14 +139,17 @@ class Adaptive(Rule):
         simulator = problem.simulator
         thetas = problem.prior.sample(theta_key, self.thetas)
         design = adaptive_design(design_key, problem.kernel, simulator.measure, self.m)
-        calls = 0
+        calls, factors = 0, None
+        y: list[Array] = []
         while design.left:
             u = design.ask()
             runs = simulate(simulator, thetas, unweighted(u), check=not calls, keep_failed=True)
             calls += runs.calls
             kept = _finite(runs.y, thetas)
-            thetas, design = thetas[kept], _of_thetas(design, kept).tell(u, runs.y[kept])
-        return _with_pilot(design.quadrature(), Pilot(thetas, as_array("y", design.y), calls))
+            factors = _factors(problem, runs.y) if factors is None else factors
+            thetas, factors, y = thetas[kept], factors[kept], [part[kept] for part in (*y, runs.y)]
+            design = _of_thetas(design, kept).tell(u, factors * y[-1])
+        return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
 
 
 def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
@@ -167,6 +172,25 @@ def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray
             "use VStatistic or kernel='median', which simulate nothing beforehand"
         )
     return np.flatnonzero(finite)
+
+
+def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"]:
+    """What gives the simulations of each theta the spread of the observations.
+
+    So k sees them as it would see those of a theta that fits: at others, a wide prior would let
+    the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
+    """
+    if not isinstance(problem.kernel, RadialKernel) or y.shape[1] < 2:
+        return jnp.ones((len(y), 1, 1))
+    spread = median_heuristic(problem.observed)
+    return jnp.stack([spread / _spread(rows, spread) for rows in y])[:, None, None]
+
+
+def _spread(rows: Float[Array, "m d"], otherwise: Array) -> Array:
+    try:
+        return median_heuristic(rows)
+    except ValueError:  # most rows are equal, or not finite
+        return otherwise
 
 
 def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:

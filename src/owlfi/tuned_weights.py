@@ -120,12 +120,12 @@ def _certified(
 ) -> Quadrature:
     """The calm weights, or equal ones where those would do no good."""
     constant = _is_constant(grams)
+    verdict = _verdict(constant, fitted.unexplained, calm.risk, equal.risk)
+    weighted = verdict == Verdict.WEIGHTED
+    chosen = jax.tree.map(partial(_either, weighted), calm, equal)
     # Beyond the outermost points the error is as much larger than predicted as it is at them.
     excess = fitted.variance * calm.risk * jnp.maximum(fitted.tails, 1.0)
     equal_excess = fitted.variance * equal.risk
-    verdict = _verdict(constant, fitted.unexplained, excess, equal_excess)
-    weighted = verdict == Verdict.WEIGHTED
-    chosen = jax.tree.map(partial(_either, weighted), calm, equal)
     remaining = jnp.where(weighted, excess, equal_excess)
     certificate = Certificate(
         jnp.where(constant, 0.0, remaining),
@@ -257,9 +257,9 @@ def _is_constant(grams: Array) -> Array:
     return constant_errors(grams, jnp.full(m, 1 / m)).sum(-1) * m <= _CONSTANT * scale
 
 
-def _verdict(constant: Array, unexplained: Array, excess: Array, equal: Array) -> Array:
+def _verdict(constant: Array, unexplained: Array, risk: Array, equal: Array) -> Array:
     return jnp.select(
-        [constant, ~(unexplained <= LARGEST_UNEXPLAINED), ~(excess <= equal)],
+        [constant, ~(unexplained <= LARGEST_UNEXPLAINED), ~(risk <= equal)],
         [int(Verdict.CONSTANT), int(Verdict.UNEXPLAINED), int(Verdict.HARMFUL)],
         int(Verdict.WEIGHTED),
     )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,17 +18,13 @@ from scipy.stats import binomtest
 
 from owlfi import models
 from owlfi.experiments.experiment import Record
-from owlfi.kernels import SquaredExponential
 from owlfi.measures import Uniform
-from owlfi.median import median_heuristic
 from owlfi.points import iid, sobol
 from owlfi.prior import Prior
 from owlfi.problem import Problem
-from owlfi.quadrature import Pilot, Quadrature, unweighted
 from owlfi.rules import OptimallyWeighted, Rule, VStatistic
-from owlfi.simulator import Simulator, simulate
+from owlfi.simulator import Simulator
 from owlfi.testing import goodness_of_fit
-from owlfi.tuned_weights import tuned_weights
 
 DIM, OBSERVED, SIMULATED, BOOTSTRAP, LEVEL = 5, 500, 100, 200, 0.05
 BANK = 64
@@ -48,30 +43,9 @@ class Way:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class TunedToPrior(Rule):
-    """Weights tuned to simulations at some thetas of the prior, without a look at the data.
-
-    Those of each theta are in units of their median lengthscale, as k has that of the data.
-    """
-
-    m: int = eqx.field(static=True, default=SIMULATED)
-    thetas: int = eqx.field(static=True, default=8)
-
-    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        point_key, theta_key = jax.random.split(key)
-        u = iid(point_key, self.m, problem.simulator.measure)
-        runs = simulate(
-            problem.simulator, problem.prior.sample(theta_key, self.thetas), unweighted(u)
-        )
-        y = jnp.stack([rows / median_heuristic(rows) for rows in runs.y])
-        tuned = tuned_weights(SquaredExponential(), problem.simulator.measure, u, y)
-        pilot = Pilot(runs.thetas, runs.y, runs.calls)
-        return eqx.tree_at(lambda q: q.pilot, tuned, pilot, is_leaf=lambda leaf: leaf is None)
-
-
 EQUAL = VStatistic(SIMULATED)
 MEDIAN = OptimallyWeighted(SIMULATED, iid, "median")
-TUNED = TunedToPrior()
+TUNED = OptimallyWeighted(SIMULATED, iid, thetas=8)
 SOBOL = OptimallyWeighted(SIMULATED, sobol, "median")
 
 
