@@ -29,7 +29,7 @@ def test_every_rule_gives_a_quadrature_that_serves_every_theta(name):
     again = RULES[name].quadrature(KEY, PROBLEM)
     assert quadrature.points.shape == (40, 1)
     assert_allclose(again.weights, quadrature.weights, rtol=0)
-    y = owlfi.simulate(MODEL, jnp.stack([MODEL.theta, MODEL.theta + 1]), quadrature).y
+    y = owlfi.simulate(MODEL, jnp.stack([MODEL.theta, MODEL.theta.at[0].add(3.0)]), quadrature).y
     near, far = PROBLEM.squared_mmd(y, quadrature)
     assert near < 0.1 < far
     assert len(quadrature.explain()) > 30
@@ -56,7 +56,7 @@ def test_pilot_runs_are_counted_and_kept(name):
 
 
 def test_median_rule_is_the_papers():
-    quadrature = RULES["median"].quadrature(KEY, PROBLEM)
+    quadrature = owlfi.OptimallyWeighted(m=64, kernel="median").quadrature(KEY, PROBLEM)
     c = owlfi.SquaredExponential(owlfi.median_heuristic(quadrature.points))
     expected = owlfi.optimal_weights(c, MODEL.measure, quadrature.points)
     assert_allclose(quadrature.weights, expected.weights)
@@ -122,7 +122,7 @@ def test_numbers_of_points_are_checked(m):
             rule(m=m)
 
 
-@pytest.mark.parametrize("m", [1, 2, 5])
+@pytest.mark.parametrize("m", [1, 3])
 def test_rules_work_with_a_handful_of_points(m):
     for rule in (
         owlfi.OptimallyWeighted(m=m, thetas=2),
@@ -145,7 +145,7 @@ def test_smooth_simulators_are_recommended_optimal_weights():
 
 def test_simulators_without_structure_are_recommended_equal_weights():
     chaotic = owlfi.Simulator(lambda theta, u: jnp.sin(1e6 * u), owlfi.Normal(), ["a"], theta=[0.0])
-    answer = owlfi.recommend(chaotic, 64)
+    answer = owlfi.recommend(chaotic, 128)
     assert isinstance(answer.rule, owlfi.VStatistic)
     assert "Use VStatistic" in str(answer)
 
