@@ -33,6 +33,7 @@ MATHEMATICS = [
     "minimise",
     "mmd",
     "points",
+    "pooled_weights",
     "quadrature",
     "special",
     "structure",

@@ -104,8 +104,8 @@ def tune(
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
     grams = _grams(k, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
-    scales = jnp.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
-    fitted = fit(first, grams, scales, _outermost(measure, designs[:, :_LARGEST_FIT]))
+    scales = jnp.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
+    fitted = fit(first, grams, scales, outermost_points(measure, designs[:, :_LARGEST_FIT]))
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
     quadrature = _certified(designs, fitted, calm, equal, _is_constant(grams))
@@ -147,7 +147,7 @@ def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
     return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
 
 
-def _scales(measure: Measure, designs: Array) -> Float[Array, " s"]:
+def natural_scales(measure: Measure, designs: Array) -> Float[Array, " s"]:
     """The natural width of each coordinate, as a standard deviation."""
     low, high = measure.from_uniform(jnp.tile(jnp.array([[0.25], [0.75]]), measure.dim))
     spread = jnp.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
@@ -155,7 +155,7 @@ def _scales(measure: Measure, designs: Array) -> Float[Array, " s"]:
     return jnp.where(scales > 0, scales, 1.0)
 
 
-def _outermost(measure: Measure, designs: Array) -> Float[Array, "b m"]:
+def outermost_points(measure: Measure, designs: Array) -> Float[Array, "b m"]:
     """Weights on the last point of each coordinate towards each end that is infinite."""
     low, high = measure.support
     ends = jnp.concatenate([designs.argmin(1), designs.argmax(1)], -1)

@@ -56,7 +56,7 @@ class Fit(NamedTuple):
     """How many times larger than predicted the leave-one-out error is at the outermost points."""
 
 
-class _Criterion(NamedTuple):
+class Criterion(NamedTuple):
     """C + nugget·1 as a function of unbounded numbers."""
 
     points: Float[Array, "m s"]
@@ -83,7 +83,7 @@ class _Criterion(NamedTuple):
 
 
 @jax.custom_vjp
-def _likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
+def likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
     """Mean over theta of m log tr(P K) + log|C̃|: a Gaussian likelihood, its scale profiled out."""
     return _likelihood_and_parts(matrix, grams)[0]
 
@@ -115,7 +115,7 @@ def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, 
     return slope * (inverse - len(gram) * (inverse @ gram @ inverse)), None
 
 
-_likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
+likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
 
 
 @eqx.filter_jit
@@ -144,16 +144,16 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fi
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
     widths = scales * points.shape[-1] ** 0.5
-    start = _Criterion(points[0], widths[0]).start()
+    start = Criterion(points[0], widths[0]).start()
 
     def stage(best: tuple[Fit, Array], number: Array) -> tuple[tuple[Fit, Array], None]:
         searching = number < systems
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
-        criterion = _Criterion(points[coordinates], widths[coordinates])
+        criterion = Criterion(points[coordinates], widths[coordinates])
         first = jnp.where(searching, start, best[1])
-        x = minimise(lambda x: _likelihood(criterion.matrix(family, x), grams), first)
-        found = _assess(family, criterion, x, grams, outermost)._replace(coordinates=coordinates)
+        x = minimise(lambda x: likelihood(criterion.matrix(family, x), grams), first)
+        found = assess(family, criterion, x, grams, outermost)._replace(coordinates=coordinates)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
@@ -163,7 +163,8 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array) -> Fi
     return jax.lax.scan(stage, (nothing, start), stages)[0][0]
 
 
-def _assess(family: Array, criterion: _Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
+def assess(family: Array, criterion: Criterion, x: Array, grams: Array, outermost: Array) -> Fit:
+    """How well the kernel of x fits one design."""
     nugget, constant, lengthscale = criterion.parameters(x)
     m = len(criterion.points)
     inverse = _inverse(jnp.linalg.cholesky(criterion.matrix(family, x)))

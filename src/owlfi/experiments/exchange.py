@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.inference.abc import accepted, distances
-from owlfi.kernels import Matern
+from owlfi.kernels import SquaredExponential
 from owlfi.measures import Uniform
+from owlfi.median import median_heuristic
 from owlfi.mmd import squared_mmd
 from owlfi.models import exchange_rates, g_and_k
 from owlfi.points import iid, sobol
 from owlfi.prior import Prior
 from owlfi.problem import Problem
-from owlfi.quadrature import unweighted
+from owlfi.quadrature import Quadrature, optimal_weights, unweighted
 from owlfi.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.simulator import simulate
 
@@ -30,10 +31,21 @@ SIMULATED = 20
 DRAWS = 2000
 SHARE = 0.05
 PRIOR = Prior(theta_1=Uniform(0.5, 1.0), theta_2=Uniform(0.0, 0.1))
+
+
+class PaperWeights(Rule):
+    """The paper's weights on independent points as they come, even where they explode."""
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        measure = problem.simulator.measure
+        u = iid(key, SIMULATED, measure)
+        return optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+
+
 RULES: dict[str, Rule] = {
     "V": VStatistic(SIMULATED, iid),
-    "OW": OptimallyWeighted(SIMULATED, iid, "median"),
-    "OW, Matérn, Sobol": OptimallyWeighted(SIMULATED, sobol, Matern(nu=2.5)),
+    "OW": PaperWeights(),
+    "tuned, Sobol": OptimallyWeighted(SIMULATED, sobol),
 }
 _FINE = 2**12
 

@@ -36,6 +36,7 @@ RULES: dict[str, Rule] = {
     "V": VStatistic(SIMULATED, iid),
     "OW": OptimallyWeighted(SIMULATED, iid, "median"),
     "OW, Sobol": OptimallyWeighted(SIMULATED, sobol, "median"),
+    "tuned, Sobol": OptimallyWeighted(SIMULATED, sobol),
 }
 _CHUNK = 10
 _RANGE = 3.0  # of a histogram, in interquartile ranges of the estimates by optimal weights

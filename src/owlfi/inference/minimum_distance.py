@@ -4,7 +4,7 @@ One fixed quadrature makes the squared MMD a deterministic, smooth function of t
 method minimises from the best of some starts.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -130,7 +130,7 @@ def candidates(
     coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
     values = _values(coarse, thetas)
     calls = count * few
-    pilot: Any = getattr(quadrature, "pilot", None)
+    pilot = quadrature.pilot
     if pilot is not None:
         calls += pilot.calls
         thetas = jnp.concatenate([thetas, pilot.thetas])
@@ -157,7 +157,7 @@ def point_excess(rule: Rule, quadrature: Quadrature) -> Float[Array, ""] | None:
     """
     if points_are_independent(rule):
         return None
-    certificate: Any = getattr(quadrature, "certificate", None)
+    certificate = quadrature.certificate
     excess = jnp.zeros(()) if certificate is None else certificate.excess
     return jnp.maximum(jnp.nan_to_num(excess), 0.0)
 
