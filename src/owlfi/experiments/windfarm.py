@@ -128,8 +128,8 @@ def table(records: list[Record]) -> Table:
         "ABC posterior of the wind direction (truth 20 degrees)",
         ("runs", "rule", "kept", "mean", "sd", "RMSE", "width", "within 1°", "overlap"),
         rows,
-        "The posterior has modes near 9.5 and 20 degrees. Width: of the central 95%. Overlap: the share of the accepted "
-        "directions that the near-exact squared MMD accepts, too.",
+        "The posterior has modes near 9.5 and 20 degrees. Width: of the central 95%. Overlap: the "
+        "share of the kept directions that the near-exact squared MMD keeps, too.",
     )
 
 
@@ -137,8 +137,10 @@ def picture(records: list[Record]) -> Figure:
     """Histograms of the accepted directions, near-exact ones behind each rule."""
     stored = [r for r in records if r["runs"] == "stored"]
     names = list(dict.fromkeys(r["rule"] for r in stored if r["rule"] != "near-exact"))
-    figure = Figure(figsize=(7.2, 2 * len(SHARES) + 0.4), layout="constrained")
-    axes = figure.subplots(len(SHARES), max(len(names), 1), sharex=True, squeeze=False)
+    figure = Figure(figsize=(9, 2 * len(SHARES) + 0.4), layout="constrained")
+    axes = figure.subplots(
+        len(SHARES), max(len(names), 1), sharex=True, sharey="row", squeeze=False
+    )
     draws = {(r["rule"], r["share"]): r["draws"] for r in stored}
     bins = np.linspace(0, 30, 31)
     for row, share in zip(axes, SHARES, strict=True):
@@ -148,8 +150,9 @@ def picture(records: list[Record]) -> Figure:
             ax.axvline(TRUTH, color="k", linewidth=0.8)
             ax.set_title(f"{name}, {share:.0%}", fontsize=9)
             ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(["near-exact", "rule", "truth"], frameon=False, fontsize=7)
     for ax in axes[-1]:
-        ax.set_xlabel("direction in degrees")
+        ax.set_xlabel("direction (degrees)", fontsize=8)
     return figure
 
 
