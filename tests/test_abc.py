@@ -78,6 +78,69 @@ def test_failed_simulations_are_recorded_and_never_kept():
     assert np.all(failed > 1)
 
 
+def fails_at_some_points():
+    """Every second theta has no y at the first point."""
+    problem, made = runs()
+    y = np.array(made.y)
+    y[::2, 0] = np.nan
+    thetas, u = made.thetas, np.asarray(made.quadrature.points)
+    return problem, stored_simulations(problem, thetas, u, y)
+
+
+def test_failed_simulations_can_be_left_out_of_the_weights():
+    problem, failing = fails_at_some_points()
+    rejected = accepted(problem, failing, share=0.1)
+    with pytest.warns(UserWarning, match="200 failed runs are left out"):
+        kept = accepted(problem, failing, share=0.1, on_failure="reweight")
+    failed = np.ravel(kept.about["failed"])
+    assert len(failed) == 200
+    assert len(kept.draws) == len(rejected.draws) == 40
+    assert not np.isin(rejected.draws, failed).any()
+    assert np.isin(kept.draws, failed).sum() > 10
+
+
+def test_optimal_weights_without_failed_points_need_their_kernel():
+    problem, failing = fails_at_some_points()
+    kernel = owlfi.SquaredExponential(1.0)
+    with pytest.warns(UserWarning, match="left out of the weights"):
+        kept = accepted(problem, failing, on_failure="reweight", base_kernel=kernel)
+    exact = exact_squared_mmd(problem, np.asarray(failing.thetas)[:, 0])
+    nearest = np.asarray(failing.thetas)[np.argsort(exact)[:20]]
+    assert_allclose(np.sort(kept.draws, 0), np.sort(nearest, 0))
+
+
+def test_unknown_way_to_go_on_is_refused_before_any_simulation():
+    problem, _ = runs()
+    with pytest.raises(ValueError, match="on_failure must be one of reject, reweight"):
+        owlfi.rejection_abc(KEY, problem, None, on_failure="ignore")
+
+
+def test_runs_that_tuned_the_rule_are_the_first_draws():
+    problem, _ = runs()
+    rule = owlfi.OptimallyWeighted(m=16, thetas=6)
+    posterior = owlfi.rejection_abc(KEY, problem, rule, draws=100, share=1.0)
+    quadrature = rule.quadrature(jax.random.split(KEY)[1], problem)
+    assert np.isin(quadrature.pilot.thetas, posterior.draws).all()
+    assert len(posterior.draws) == 100
+    assert posterior.calls == quadrature.pilot.calls + 94 * 16 + 3
+    few = owlfi.rejection_abc(KEY, problem, rule, draws=4, share=1.0)
+    assert few.calls == quadrature.pilot.calls
+
+
+def test_known_errors_of_each_theta_s_own_points_are_added():
+    """On average over points, the expected squared MMD is nearer to the exact one."""
+    problem, made = runs()
+    u = jax.random.normal(jax.random.key(3), (400, 8, 1))
+    y = made.thetas[:, None] + u
+    tuned = stored_simulations(problem, made.thetas, u, y, kernel="tuned")
+    exact = exact_squared_mmd(problem, np.asarray(made.thetas)[:, 0])
+    exact += LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
+    far = np.abs(np.asarray(made.thetas)[:, 0] - 1.3) > 4
+    plain = np.asarray(problem.squared_mmd(y, tuned.quadrature)) - exact
+    expected = distances(problem, tuned) - exact
+    assert np.median(np.abs(expected[far])) < 0.7 * np.median(np.abs(plain[far]))
+
+
 def test_adjustment_moves_draws_towards_the_posterior():
     """With a coarse threshold, adjusted draws are far nearer to the estimate than plain ones."""
     problem, made = runs()
@@ -104,6 +167,13 @@ def test_stored_runs_that_do_not_fit_are_refused():
     problem, _ = runs()
     with pytest.raises(ValueError, match=r"y must have shape \(2, 5, 1\)"):
         stored_simulations(problem, [1.0, 2.0], np.zeros((2, 5, 1)), np.zeros((2, 4, 1)))
+
+
+def test_unknown_word_for_the_weights_is_refused():
+    problem, made = runs()
+    arrays = made.thetas, made.quadrature.points, made.y
+    with pytest.raises(ValueError, match="kernel must be 'tuned'"):
+        stored_simulations(problem, *arrays, kernel="median")
 
 
 def test_wind_farm_reproduces_the_published_posteriors():

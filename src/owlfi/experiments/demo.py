@@ -71,7 +71,7 @@ def picture(estimate: Estimate) -> Figure:
     left.legend(frameon=False)
     values = jnp.zeros(0) if estimate.trace_values is None else estimate.trace_values
     right.plot(np.arange(1, len(values) + 1), values, "o-", markersize=3)
-    right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD")
+    right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD", yscale="log")
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     figure = left.figure

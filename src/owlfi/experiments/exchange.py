@@ -48,6 +48,7 @@ RULES: dict[str, Rule] = {
     "tuned, Sobol": OptimallyWeighted(SIMULATED, sobol),
 }
 _FINE = 2**12
+_LINES = ("-", "-", "--")
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
@@ -122,12 +123,13 @@ def picture(records: list[Record]) -> Figure:
     axes[2].hist(x, 40, density=True, color="0.8", label="rates")
     u = sobol(jax.random.key(0), _FINE, g_and_k().measure)
     for number, (name, result) in enumerate(results.items()):
-        draws, color = np.array(result["draws"]), f"C{number}"
-        for j in range(2):
-            axes[j].hist(draws[:, j], 20, histtype="step", color=color, label=name)
+        draws = np.array(result["draws"])
+        line = {"histtype": "step", "color": f"C{number}", "linestyle": _LINES[number]}
+        for j, (low, high) in enumerate(zip(*PRIOR.bounds, strict=True)):
+            axes[j].hist(draws[:, j], np.linspace(low, high, 41), label=name, **line)
         y = g_and_k()(jnp.array([*result["map"], 0.12, 0.35]), u)[:, 0]
         bins = np.linspace(x.min() - 0.05, x.max() + 0.05, 80)
-        axes[2].hist(np.asarray(y), bins, density=True, histtype="step", color=color)
+        axes[2].hist(np.asarray(y), bins, density=True, **line)
     for ax, label in zip(
         axes, ("theta_1", "theta_2", "US dollars per Canadian dollar"), strict=True
     ):

@@ -67,18 +67,15 @@ def minimum_distance(
     Array([3., 1.], dtype=float64)
     """
     fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps, whiten, retune)
-    values, data_term = fit.minimum.values, fit.objective.data_term()
-    seen = np.isfinite(np.asarray(values))
     return Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
-        fit.minimum.value + data_term,
+        fit.minimum.value + fit.objective.data_term(),
         fit.calls,
         fit.gradient_calls,
         bool(fit.minimum.converged),
-        fit.minimum.thetas[seen],
-        values[seen] + data_term,
+        *fit.trace,
     )
 
 
@@ -90,6 +87,8 @@ class Fit(NamedTuple):
     sandwich: Sandwich
     calls: int
     gradient_calls: int
+    trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
+    """The way to the minimum: thetas, and the squared MMD as the search saw it."""
 
 
 def fitted(
@@ -114,6 +113,7 @@ def fitted(
     tried, calls = candidates(start_key, problem, objective, quadrature, starts)
     minima = _searches(objective, tried[:refined], steps)
     best = min(minima, key=lambda minimum: float(minimum.value))
+    way = [_way(objective, best)]
     tuned_again = quadrature.pilot is not None if retune is None else retune
     if whiten or tuned_again:
         y = objective.rows(to_real(best.theta, objective.ends))
@@ -121,11 +121,18 @@ def fitted(
         quadrature = _tuned(objective, quadrature, y) if tuned_again else quadrature
         objective = objective.on(quadrature.points, quadrature.weights)
         best = _search(objective, best.theta, steps)
+        way.append(_way(objective, best))
         minima += [best, best._replace(evaluations=jnp.ones((), int))]  # and that of y
     spread, more = _sandwich(objective, best.theta, point_excess(rule, quadrature))
     evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
     derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
-    return Fit(objective, best, spread, calls + evaluated, derivatives)
+    thetas, values = (jnp.concatenate(parts) for parts in zip(*way, strict=True))
+    return Fit(objective, best, spread, calls + evaluated, derivatives, (thetas, values))
+
+
+def _way(objective: Objective, minimum: Minimum) -> tuple[Array, Array]:
+    seen = np.isfinite(np.asarray(minimum.values))
+    return minimum.thetas[seen], minimum.values[seen] + objective.data_term()
 
 
 def candidates(
