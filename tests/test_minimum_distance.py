@@ -252,6 +252,7 @@ def test_weights_tuned_at_the_estimate_bring_it_to_the_exact_one():
     assert plain.calls < tuned.calls <= plain.calls + 16 * 8
 
 
+@pytest.mark.slow
 def test_rules_that_tune_are_tuned_again_on_the_same_points():
     problem, rule = gaussian_problem(), OptimallyWeighted(16, thetas=4)
     again = owlfi.minimum_distance(KEY, problem, rule)

@@ -20,8 +20,9 @@ from owlfi.quadrature import Quadrature, optimal_weights, unweighted, with_certi
 from owlfi.tuned_weights import FEWEST, natural_scales, outermost_points
 from owlfi.tuning import FAMILIES, Criterion, Fit, assess, constant_errors, likelihood
 
-_LEAST_NUGGET = 1e-8
-_TOLERANCE = 1e-3
+_LEAST_NUGGET = 1e-8  # smaller ones would trust rounding
+_TOLERANCE = 1e-6
+_ITERATIONS = 100
 
 
 def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
@@ -51,7 +52,9 @@ def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature
             "points must have shape (t, m, s) and y (t, m, d), a design of at least "
             f"{FEWEST} points for each theta; got {u.shape} and {rows.shape}"
         )
-    grams = jax.lax.map(lambda sample: as_kernel(kernel).gram(sample, sample), rows)
+    k, noise = as_kernel(kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
+    # The same noise in K as in C, or smooth simulations would look smoother than any kernel.
+    grams = jax.lax.map(lambda sample: k.gram(sample, sample) + noise, rows)
     fitted = min(_fits(measure, u, grams[:, None]), key=_unexplained)
     if not _unexplained(fitted) <= LARGEST_UNEXPLAINED:
         return with_certificate(unweighted(u), without_estimate(u, Verdict.UNEXPLAINED))
@@ -93,25 +96,24 @@ def _fit(family: Array, points: Array, scales: Array, grams: Array, ends: Array)
 
     def pooled(x: Array) -> Array:
         def one(u: Array, gram: Array) -> Array:
-            return likelihood(Criterion(u, widths).matrix(family, x), gram)
+            return likelihood(Criterion(u, widths, _LEAST_NUGGET).matrix(family, x), gram)
 
         return jax.vmap(one)(points, grams).mean()
 
     start = Criterion(points[0], widths).start()
-    x = minimise(pooled, start, tolerance=_TOLERANCE)
+    x = minimise(pooled, start, iterations=_ITERATIONS, tolerance=_TOLERANCE)
 
     def assessed(u: Array, gram: Array, end: Array) -> Fit:
-        return assess(family, Criterion(u, widths), x, gram, end)
+        return assess(family, Criterion(u, widths, _LEAST_NUGGET), x, gram, end)
 
     return jax.vmap(assessed)(points, grams, ends)
 
 
 def _optimal(fitted: _Fitted) -> Quadrature:
-    """The posterior mean of the process; smaller nuggets than usual would trust rounding."""
+    """Of the fitted kernel, as they come: all thetas speak for it."""
     found = fitted.found
     base = FAMILIES[int(found.family[0])](found.lengthscale[0]) + found.constant[0]
-    nugget = max(float(found.nugget[0]), _LEAST_NUGGET)
-    return optimal_weights(base, fitted.law, fitted.points, nugget)
+    return optimal_weights(base, fitted.law, fitted.points, float(found.nugget[0]))
 
 
 def _certificate(fitted: _Fitted, quadrature: Quadrature) -> Certificate:

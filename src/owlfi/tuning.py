@@ -61,6 +61,7 @@ class Criterion(NamedTuple):
 
     points: Float[Array, "m s"]
     scales: Float[Array, " s"]
+    least_nugget: float = 0.0
 
     def start(self) -> Array:
         shared = self.points.shape[1] > _MOST_LENGTHSCALES
@@ -72,7 +73,7 @@ class Criterion(NamedTuple):
         """nugget, constant, lengthscales (s,)."""
         low, high = _LOG_NUGGET
         squashed = jnp.tanh(x)
-        nugget = jnp.exp(0.5 * (low + high) + 0.5 * (high - low) * squashed[0])
+        nugget = self.least_nugget + jnp.exp(0.5 * (low + high + (high - low) * squashed[0]))
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
         return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
 

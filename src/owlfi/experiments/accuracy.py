@@ -48,7 +48,7 @@ def _g_and_k() -> Task:
         theta_1=Uniform(0, 10), theta_2=Uniform(0, 5), theta_3=Uniform(0, 3), theta_4=Uniform(0, 1)
     )
     theta = (3.0, 1.0, 0.5, 0.2)
-    return Task(models.g_and_k(), prior, theta, g_and_k_log_likelihood, 224, 16, 2)
+    return Task(models.g_and_k(), prior, theta, g_and_k_log_likelihood, 208, 16, 2)
 
 
 def _moving_average() -> Task:
