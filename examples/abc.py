@@ -7,7 +7,7 @@ from owlfi.models.wind_farm import stored_runs
 runs = stored_runs()
 problem = owlfi.Problem(owlfi.models.wind_farm(), runs.x)
 axes = plots.new_axes()
-for label, kernel in (("equal weights", None), ("optimal weights", owlfi.SquaredExponential(1.0))):
+for label, kernel in (("equal weights", None), ("tuned weights", "tuned")):
     simulations = owlfi.stored_simulations(problem, runs.theta, runs.u, runs.y, kernel=kernel)
     posterior = owlfi.accepted(problem, simulations, share=0.05)
     print(label, posterior.summary(), sep="\n")

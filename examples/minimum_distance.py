@@ -16,7 +16,7 @@ prior = owlfi.Prior(
 g_and_k = owlfi.models.g_and_k()
 model = owlfi.Simulator(g_and_k.generator, owlfi.Normal(), prior.names, prior=prior)
 problem = owlfi.Problem(model, x)
-rule = owlfi.OptimallyWeighted(m=128, kernel=owlfi.Matern(2.5))
+rule = owlfi.OptimallyWeighted(m=128)
 
 estimate = owlfi.minimum_distance(jax.random.key(0), problem, rule)
 print(estimate.summary())

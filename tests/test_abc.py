@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accepted, simulate
-from owlfi.inference.abc import distances, stored_simulations
+from owlfi.inference.abc import distances, prior_runs, stored_simulations
 from owlfi.models.wind_farm import stored_runs
+from owlfi.quadrature import Pilot, unweighted
 
 KEY = jax.random.key(0)
 
@@ -78,6 +80,56 @@ def test_failed_simulations_are_recorded_and_never_kept():
     assert np.all(failed > 1)
 
 
+def fails_at_some_points():
+    """Every second theta has no y at the first point."""
+    problem, made = runs()
+    y = np.array(made.y)
+    y[::2, 0] = np.nan
+    thetas, u = made.thetas, np.asarray(made.quadrature.points)
+    return problem, stored_simulations(problem, thetas, u, y)
+
+
+def test_failed_simulations_can_be_left_out_of_the_weights():
+    problem, failing = fails_at_some_points()
+    rejected = accepted(problem, failing, share=0.1)
+    with pytest.warns(UserWarning, match="200 failed runs are left out"):
+        kept = accepted(problem, failing, share=0.1, on_failure="reweight")
+    failed = np.ravel(kept.about["failed"])
+    assert len(failed) == 200
+    assert len(kept.draws) == len(rejected.draws) == 40
+    assert not np.isin(rejected.draws, failed).any()
+    assert np.isin(kept.draws, failed).sum() > 10
+
+
+def test_optimal_weights_without_failed_points_need_their_kernel():
+    problem, failing = fails_at_some_points()
+    kernel = owlfi.SquaredExponential(1.0)
+    with pytest.warns(UserWarning, match="left out of the weights"):
+        kept = accepted(problem, failing, on_failure="reweight", base_kernel=kernel)
+    exact = exact_squared_mmd(problem, np.asarray(failing.thetas)[:, 0])
+    nearest = np.asarray(failing.thetas)[np.argsort(exact)[:20]]
+    assert_allclose(np.sort(kept.draws, 0), np.sort(nearest, 0))
+
+
+def test_unknown_way_to_go_on_is_refused_before_any_simulation():
+    problem, _ = runs()
+    with pytest.raises(ValueError, match="on_failure must be one of reject, reweight"):
+        owlfi.rejection_abc(KEY, problem, None, on_failure="ignore")
+
+
+def test_runs_that_tuned_the_rule_are_the_first_draws():
+    """Six of them are known; ninety-four more take 16 calls each, and 3 to check the generator."""
+    problem, made = runs()
+    quadrature = unweighted(made.quadrature.points[:16])
+    pilot = Pilot(made.thetas[:6], made.y[:6, :16], 200)
+    quadrature = eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda x: x is None)
+    drawn = prior_runs(KEY, problem, quadrature, 100)
+    assert_allclose(drawn.thetas[:6], pilot.thetas)
+    assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points)
+    assert drawn.calls == 200 + 94 * 16 + 3
+    assert prior_runs(KEY, problem, quadrature, 4).calls == 200
+
+
 def test_adjustment_moves_draws_towards_the_posterior():
     """With a coarse threshold, adjusted draws are far nearer to the estimate than plain ones."""
     problem, made = runs()
@@ -104,6 +156,13 @@ def test_stored_runs_that_do_not_fit_are_refused():
     problem, _ = runs()
     with pytest.raises(ValueError, match=r"y must have shape \(2, 5, 1\)"):
         stored_simulations(problem, [1.0, 2.0], np.zeros((2, 5, 1)), np.zeros((2, 4, 1)))
+
+
+def test_unknown_word_for_the_weights_is_refused():
+    problem, made = runs()
+    arrays = made.thetas, made.quadrature.points, made.y
+    with pytest.raises(ValueError, match="kernel must be 'tuned'"):
+        stored_simulations(problem, *arrays, kernel="median")
 
 
 def test_wind_farm_reproduces_the_published_posteriors():

@@ -34,6 +34,7 @@ MATHEMATICS = [
     "minimise",
     "mmd",
     "points",
+    "pooled_weights",
     "quadrature",
     "special",
     "structure",

@@ -240,6 +240,34 @@ def test_known_errors_of_the_points_add_their_share():
     assert_allclose(some - none, 0.5 * (full - none), rtol=1e-10)
 
 
+def test_weights_tuned_at_the_estimate_bring_it_to_the_exact_one():
+    """Sixteen Sobol points: from a tenth of a standard error to a thousandth of it."""
+    problem, rule = gaussian_problem(), VStatistic(16, owlfi.sobol)
+    exact, error = exact_estimate(problem), exact_standard_error(problem)
+    plain = owlfi.minimum_distance(KEY, problem, rule)
+    tuned = owlfi.minimum_distance(KEY, problem, rule, retune=True)
+    assert abs(tuned.theta[0] - exact) < 0.1 * abs(plain.theta[0] - exact)
+    assert_allclose(tuned.theta[0], exact, atol=0.01 * error)
+    assert_allclose(tuned.standard_errors[0], error, rtol=0.02)
+    assert plain.calls < tuned.calls <= plain.calls + 16 * 8
+
+
+@pytest.mark.slow
+def test_rules_that_tune_are_tuned_again_on_the_same_points():
+    problem, rule = gaussian_problem(), OptimallyWeighted(16, thetas=4)
+    again = owlfi.minimum_distance(KEY, problem, rule)
+    once = owlfi.minimum_distance(KEY, problem, rule, retune=False)
+    exact = exact_estimate(problem)
+    assert again.calls > once.calls
+    assert abs(again.theta[0] - exact) <= abs(once.theta[0] - exact) + 1e-3
+    assert_allclose(again.trace_thetas[-1], again.theta)
+
+
+def test_u_statistics_have_nothing_to_tune():
+    with pytest.raises(ValueError, match="no weights to tune"):
+        owlfi.minimum_distance(KEY, gaussian_problem(), owlfi.UStatistic(20), retune=True)
+
+
 @pytest.mark.slow
 def test_sandwich_intervals_cover():
     """90% intervals on 400 data sets; 4 standard errors of a binomial share are 0.06."""

@@ -62,7 +62,7 @@ def test_criterion_and_its_slope_are_those_of_the_definition(m):
 
     def ours(x):
         c = owlfi.SquaredExponential(jnp.exp(x)).gram(u, u) + 1e-3 * jnp.eye(m)
-        return tuning._likelihood(c, jnp.asarray(grams))
+        return tuning.likelihood(c, jnp.asarray(grams))
 
     x, step = np.array([0.1, -0.2]), 1e-5
     assert_allclose(ours(x), criterion_by_numpy(matrix(x), grams), rtol=1e-10)

@@ -63,6 +63,7 @@ from owlfi.points import (  # noqa: E402
     sobol,
     tensor_grid,
 )
+from owlfi.pooled_weights import pooled_weights  # noqa: E402
 from owlfi.prior import Prior  # noqa: E402
 from owlfi.problem import Problem  # noqa: E402
 from owlfi.quadrature import (  # noqa: E402
@@ -155,6 +156,7 @@ __all__ = [
     "mmd_bayes",
     "models",
     "optimal_weights",
+    "pooled_weights",
     "posterior_bootstrap",
     "pseudo_marginal",
     "random_restarts",

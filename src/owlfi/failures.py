@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -40,8 +40,7 @@ def without_failures(
     (2, 2, 1)
     """
     failed = np.asarray(failed, bool)
-    if on_failure not in WAYS:
-        raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
+    check_way(on_failure)
     if not failed.any():
         return runs
     usable = ~failed.any(1) if on_failure == "reject" else ~failed.all(1)
@@ -61,6 +60,12 @@ def without_failures(
     return _reweighted(kept, failed[usable], kernel, measure)
 
 
+def check_way(on_failure: str) -> None:
+    """Raise ValueError for anything but one of the ways to go on."""
+    if on_failure not in WAYS:
+        raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
+
+
 def _chosen(runs: Simulations, usable: np.ndarray) -> Simulations:
     q = at_thetas(runs.quadrature, usable)
     return Simulations(runs.thetas[usable], q, runs.y[usable], runs.calls)
@@ -70,11 +75,7 @@ def at_thetas(q: Quadrature, index: Any) -> Quadrature:
     """The designs of some thetas, where each has one of its own; otherwise the one of all."""
     if q.points.ndim == 2:
         return q
-
-    def leaves(q: Quadrature) -> tuple[Any, ...]:
-        return q.points, q.weights, *_scalars(q)
-
-    return eqx.tree_at(leaves, q, tuple(leaf[index] for leaf in leaves(q)))
+    return jax.tree.map(lambda leaf: leaf[index], q)
 
 
 def _scalars(q: Quadrature) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ class Estimate(eqx.Module):
     """Derivatives of such a row by one parameter, computed beside."""
     converged: bool = eqx.field(static=True, default=True)
     trace_thetas: Float[Array, "t p"] | None = None
-    """The best theta after each evaluation of the search that found the estimate."""
+    """The best theta after each evaluation of the searches that led to the estimate."""
     trace_values: Float[Array, " t"] | None = None
 
     @property

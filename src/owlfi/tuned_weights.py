@@ -104,8 +104,8 @@ def tune(
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
     grams = _grams(k, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
-    scales = np.stack([_scales(*system) for system in zip(laws, systems, strict=True)])
-    outermost = _outermost(measure, designs[:, :_LARGEST_FIT])
+    scales = np.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
+    outermost = outermost_points(measure, designs[:, :_LARGEST_FIT])
     typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
     fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
@@ -151,7 +151,7 @@ def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
     return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
 
 
-def _scales(measure: Measure, designs: Array) -> np.ndarray:
+def natural_scales(measure: Measure, designs: Array) -> np.ndarray:
     """The natural width of each coordinate, as a standard deviation."""
     quartiles = np.repeat([[0.25], [0.75]], measure.dim, axis=1)
     low, high = np.asarray(measure.from_uniform(jnp.asarray(quartiles)))
@@ -160,7 +160,7 @@ def _scales(measure: Measure, designs: Array) -> np.ndarray:
     return np.where(scales > 0, scales, 1.0)
 
 
-def _outermost(measure: Measure, designs: Array) -> np.ndarray:
+def outermost_points(measure: Measure, designs: Array) -> np.ndarray:
     """Weights (b, m) on the last point of each coordinate towards each end that is infinite."""
     u, (low, high) = np.asarray(designs), map(np.asarray, measure.support)
     ends = np.concatenate([u.argmin(1), u.argmax(1)], -1)

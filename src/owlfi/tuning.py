@@ -69,11 +69,12 @@ class Fit(NamedTuple):
     """How many times larger than predicted the leave-one-out error is at the outermost points."""
 
 
-class _Criterion(NamedTuple):
+class Criterion(NamedTuple):
     """C + nugget·1 as a function of unbounded numbers."""
 
     points: Float[Array, "m s"]
     scales: Float[Array, " s"]
+    least_nugget: float = 0.0
 
     def start(self) -> Array:
         low, high = _LOG_NUGGET
@@ -90,7 +91,7 @@ class _Criterion(NamedTuple):
         """nugget, constant, lengthscales (s,)."""
         low, high = _LOG_NUGGET
         squashed = jnp.tanh(x)
-        nugget = jnp.exp(0.5 * (low + high) + 0.5 * (high - low) * squashed[0])
+        nugget = self.least_nugget + jnp.exp(0.5 * (low + high + (high - low) * squashed[0]))
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
         return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
 
@@ -111,7 +112,7 @@ class _Criterion(NamedTuple):
 
 
 @jax.custom_vjp
-def _likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
+def likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
     """Mean over theta of m log tr(P K) + log|C̃|: a Gaussian likelihood, its scale profiled out."""
     return _likelihood_and_parts(matrix, grams)[0]
 
@@ -143,7 +144,7 @@ def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, 
     return slope * (inverse - len(gram) * (inverse @ gram @ inverse)), None
 
 
-_likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
+likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
 
 
 @eqx.filter_jit
@@ -174,18 +175,18 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typic
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
     widths = scales * points.shape[-1] ** 0.5
-    start = _Criterion(points[0], widths[0]).start()
+    start = Criterion(points[0], widths[0]).start()
 
     def stage(best: tuple[Fit, Array], number: Array) -> tuple[tuple[Fit, Array], None]:
         searching = number < systems
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
-        criterion = _Criterion(points[coordinates], widths[coordinates])
+        criterion = Criterion(points[coordinates], widths[coordinates])
         first = jnp.where(searching, start, best[1])
         matrix = partial(criterion.matrix(), family)
-        x = minimise(lambda x: _likelihood(matrix(x), grams), first)
+        x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
-        found = _assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
+        found = assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
@@ -195,7 +196,7 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typic
     return jax.lax.scan(stage, (nothing, start), stages)[0][0]
 
 
-def _assess(
+def assess(
     coordinates: Array,
     family: Array,
     nugget: Array,
@@ -206,6 +207,7 @@ def _assess(
     outermost: Float[Array, " m"],
     typical: Float[Array, " m"],
 ) -> Fit:
+    """How well a kernel fits one design."""
     m = len(matrix)
     inverse = _inverse(jnp.linalg.cholesky(matrix))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Table
 from owlfi.inference import minimum_distance
-from owlfi.kernels import Matern
 from owlfi.measures import Uniform
 from owlfi.models import g_and_k
 from owlfi.models.exchange_rates import daily_changes
@@ -26,7 +25,7 @@ PRIOR = Prior(
     skewness=Uniform(-2.0, 2.0),
     kurtosis=Uniform(0.0, 1.0),
 )
-RULE = OptimallyWeighted(128, sobol, Matern(nu=2.5))
+RULE = OptimallyWeighted(128)
 _DRAWN = 2**13  # simulations behind the fitted curve
 
 
@@ -72,7 +71,7 @@ def picture(estimate: Estimate) -> Figure:
     left.legend(frameon=False)
     values = jnp.zeros(0) if estimate.trace_values is None else estimate.trace_values
     right.plot(np.arange(1, len(values) + 1), values, "o-", markersize=3)
-    right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD")
+    right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD", yscale="log")
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     figure = left.figure

@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.inference.abc import accepted, distances
-from owlfi.kernels import Matern
+from owlfi.kernels import SquaredExponential
 from owlfi.measures import Uniform
+from owlfi.median import median_heuristic
 from owlfi.mmd import squared_mmd
 from owlfi.models import exchange_rates, g_and_k
 from owlfi.points import iid, sobol
 from owlfi.prior import Prior
 from owlfi.problem import Problem
-from owlfi.quadrature import unweighted
+from owlfi.quadrature import Quadrature, optimal_weights, unweighted
 from owlfi.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.simulator import simulate
 
@@ -30,12 +31,24 @@ SIMULATED = 20
 DRAWS = 2000
 SHARE = 0.05
 PRIOR = Prior(theta_1=Uniform(0.5, 1.0), theta_2=Uniform(0.0, 0.1))
+
+
+class PaperWeights(Rule):
+    """The paper's weights on independent points as they come, even where they explode."""
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        measure = problem.simulator.measure
+        u = iid(key, SIMULATED, measure)
+        return optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+
+
 RULES: dict[str, Rule] = {
     "V": VStatistic(SIMULATED, iid),
-    "OW": OptimallyWeighted(SIMULATED, iid, "median"),
-    "OW, Matérn, Sobol": OptimallyWeighted(SIMULATED, sobol, Matern(nu=2.5)),
+    "OW": PaperWeights(),
+    "tuned, Sobol": OptimallyWeighted(SIMULATED, sobol),
 }
 _FINE = 2**12
+_LINES = ("-", "-", "--")
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
@@ -110,12 +123,13 @@ def picture(records: list[Record]) -> Figure:
     axes[2].hist(x, 40, density=True, color="0.8", label="rates")
     u = sobol(jax.random.key(0), _FINE, g_and_k().measure)
     for number, (name, result) in enumerate(results.items()):
-        draws, color = np.array(result["draws"]), f"C{number}"
-        for j in range(2):
-            axes[j].hist(draws[:, j], 20, histtype="step", color=color, label=name)
+        draws = np.array(result["draws"])
+        line = {"histtype": "step", "color": f"C{number}", "linestyle": _LINES[number]}
+        for j, (low, high) in enumerate(zip(*PRIOR.bounds, strict=True)):
+            axes[j].hist(draws[:, j], np.linspace(low, high, 41), label=name, **line)
         y = g_and_k()(jnp.array([*result["map"], 0.12, 0.35]), u)[:, 0]
         bins = np.linspace(x.min() - 0.05, x.max() + 0.05, 80)
-        axes[2].hist(np.asarray(y), bins, density=True, histtype="step", color=color)
+        axes[2].hist(np.asarray(y), bins, density=True, **line)
     for ax, label in zip(
         axes, ("theta_1", "theta_2", "US dollars per Canadian dollar"), strict=True
     ):

@@ -36,8 +36,10 @@ RULES: dict[str, Rule] = {
     "V": VStatistic(SIMULATED, iid),
     "OW": OptimallyWeighted(SIMULATED, iid, "median"),
     "OW, Sobol": OptimallyWeighted(SIMULATED, sobol, "median"),
+    "tuned, Sobol": VStatistic(SIMULATED, sobol),  # tuned at its first estimate
 }
 _CHUNK = 10
+_REFINED = 4  # searches: there are other minima at both ends of theta_3
 _RANGE = 3.0  # of a histogram, in interquartile ranges of the estimates by optimal weights
 
 
@@ -51,7 +53,8 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
             for number in numbers:
                 data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
                 x = sample(data_key, simulator, truth, OBSERVED)
-                estimate = minimum_distance(fit_key, Problem(simulator, x, PRIOR), rule)
+                problem, retune = Problem(simulator, x, PRIOR), name.startswith("tuned")
+                estimate = minimum_distance(fit_key, problem, rule, refined=_REFINED, retune=retune)
                 thetas.append(np.asarray(estimate.theta).tolist())
             yield {"rule": name, "thetas": thetas}
 
@@ -114,21 +117,22 @@ def table(records: list[Record]) -> Table:
 
 
 def picture(records: list[Record]) -> Figure:
-    """A histogram for each parameter, outliers counted in the corner."""
+    """Histograms: a row for each rule, a column for each parameter, outliers counted."""
     estimates = _estimates(records)
     low, high = _ranges(estimates)
-    figure = Figure(figsize=(9, 2.4), layout="constrained")
-    for j, (ax, name) in enumerate(
-        zip(figure.subplots(1, len(PRIOR.names)), PRIOR.names, strict=True)
-    ):
-        bins = np.linspace(low[j], high[j], 25)
-        for color, (rule, thetas) in zip(("C0", "C1", "C2"), estimates.items(), strict=False):
+    rows, columns = len(estimates), len(PRIOR.names)
+    figure = Figure(figsize=(9, 1.2 * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex="col", sharey="col", squeeze=False)
+    for row, (rule, thetas) in zip(axes, estimates.items(), strict=True):
+        row[0].set_ylabel(rule)
+        for j, ax in enumerate(row):
             outside = int(((thetas[:, j] < low[j]) | (thetas[:, j] > high[j])).sum())
-            ax.hist(thetas[:, j], bins, alpha=0.5, color=color, label=f"{rule} ({outside} outside)")
-        ax.axvline(_truth()[j], color="k", linewidth=0.8)
+            ax.hist(thetas[:, j], np.linspace(low[j], high[j], 25), color="C0", alpha=0.7)
+            ax.axvline(_truth()[j], color="k", linewidth=0.8)
+            ax.text(1, 0.95, f"{outside} outside", transform=ax.transAxes, ha="right", va="top")
+            ax.spines[["top", "right"]].set_visible(False)
+    for ax, name in zip(axes[-1], PRIOR.names, strict=True):
         ax.set_xlabel(name)
-        ax.legend(frameon=False, fontsize=6)
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 

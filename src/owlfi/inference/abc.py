@@ -13,8 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array, as_count, as_rows, positive
+from owlfi.failures import at_thetas, check_way, without_failures
+from owlfi.kernels import Kernel
 from owlfi.keys import as_key
 from owlfi.measures import as_points
+from owlfi.pooled_weights import pooled_weights
 from owlfi.problem import Problem
 from owlfi.progress import collected
 from owlfi.quadrature import Quadrature, optimal_weights, unweighted
@@ -23,6 +26,7 @@ from owlfi.rules import Rule
 from owlfi.simulator import Simulations, simulate
 from owlfi.sums import row_sums
 from owlfi.transforms import from_real, to_real
+from owlfi.tuned_weights import tuned_weights
 
 SHARE = 0.05
 _CHUNK = 100  # thetas between two moves of the progress bar
@@ -39,12 +43,13 @@ def rejection_abc(
     share: float | None = None,
     threshold: float | None = None,
     adjust: bool = False,
+    on_failure: str = "reject",
     progress: bool = False,
 ) -> Posterior:
     """Draws from the prior, of which those with the smallest squared MMD are kept.
 
-    draws: how many parameters are simulated.
-    share, threshold, adjust: see `accepted`.
+    draws: how many parameters are simulated, those included at which the rule was tuned.
+    share, threshold, adjust, on_failure: see `accepted`.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
     Raises ValueError for a threshold that accepts nothing.
@@ -59,11 +64,13 @@ def rejection_abc(
     """
     as_count("draws", draws)
     _check_cut(share, threshold)
+    check_way(on_failure)
     theta_key, rule_key = jax.random.split(as_key(key))
-    thetas = problem.prior.sample(theta_key, draws)
     quadrature = rule.quadrature(rule_key, problem)
-    runs = simulated_in_chunks(problem, thetas, quadrature, progress=progress)
-    return accepted(problem, runs, share=share, threshold=threshold, adjust=adjust)
+    runs = prior_runs(theta_key, problem, quadrature, draws, progress=progress)
+    return accepted(
+        problem, runs, share=share, threshold=threshold, adjust=adjust, on_failure=on_failure
+    )
 
 
 def accepted(
@@ -73,6 +80,8 @@ def accepted(
     share: float | None = None,
     threshold: float | None = None,
     adjust: bool = False,
+    on_failure: str = "reject",
+    base_kernel: Kernel | None = None,
 ) -> Posterior:
     """The posterior of simulations at parameters from the prior.
 
@@ -81,60 +90,81 @@ def accepted(
     threshold: the largest squared MMD to keep.
     adjust: correct each draw by a local linear regression on the mean embedding of its simulations
         (Beaumont, Zhang and Balding 2002); draws then have weights.
+    on_failure: what becomes of parameters at which a simulation was NaN or infinite. "reject" never
+        keeps them; "reweight" uses their other simulations, with equal weights or those of
+        base_kernel. They are listed in `about["failed"]` either way.
 
-    Parameters at which a simulation was NaN or infinite are never kept; they are listed in
-    `about["failed"]`.
-
-    Raises ValueError for a threshold that accepts nothing.
+    Raises ValueError for a threshold that accepts nothing, and where all parameters failed.
     """
     _check_cut(share, threshold)
-    found = distances(problem, simulations)
-    order = np.argsort(found, kind="stable")
-    usable = int(np.isfinite(found).sum())
-    if threshold is None:
-        wanted = SHARE if share is None else share
-        kept = order[: min(max(1, round(wanted * len(found))), usable)]
-    else:
-        kept = order[found[order] <= threshold]
-    if not len(kept):
-        least = found[order[0]]
-        raise ValueError(
-            f"threshold {threshold} accepts none of {len(found)} parameters, whose smallest "
-            f"squared MMD is {least:.4g}; give a larger threshold, or share=0.05"
-        )
-    failed = np.asarray(simulations.thetas)[~np.isfinite(found)].tolist()
+    failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
+    measure = problem.simulator.measure
+    runs = without_failures(
+        simulations, failed, on_failure=on_failure, kernel=base_kernel, measure=measure
+    )
+    found = distances(problem, runs)
+    kept = _nearest(found, len(failed), share, threshold)
     about = {
         "method": "ABC",
         "threshold": float(found[kept[-1]] if threshold is None else threshold),
-        "simulated": len(found),
-        "failed": failed,
+        "simulated": len(failed),
+        "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
         "adjusted": adjust,
     }
-    thetas, weights = simulations.thetas[kept], jnp.full(len(kept), 1 / len(kept))
+    thetas, weights = runs.thetas[kept], jnp.full(len(kept), 1 / len(kept))
     if adjust:
-        thetas, weights = _adjusted(problem, _some(simulations, kept), found[kept])
-    return Posterior(problem.prior.names, thetas, weights, simulations.calls, 1, about)
+        thetas, weights = _adjusted(problem, _some(runs, kept), found[kept])
+    return Posterior(problem.prior.names, thetas, weights, runs.calls, 1, about)
+
+
+def _nearest(
+    found: np.ndarray, simulated: int, share: float | None, threshold: float | None
+) -> np.ndarray:
+    """The places of the smallest distances, in their order."""
+    order = np.argsort(found, kind="stable")
+    if threshold is None:
+        return order[: max(1, round((SHARE if share is None else share) * simulated))]
+    kept = order[found[order] <= threshold]
+    if not len(kept):
+        raise ValueError(
+            f"threshold {threshold} accepts none of {simulated} parameters, whose smallest "
+            f"squared MMD is {found[order[0]]:.4g}; give a larger threshold, or share=0.05"
+        )
+    return kept
 
 
 def distances(problem: Problem, simulations: Simulations) -> Float[np.ndarray, " t"]:
-    """The squared MMD at each theta, +∞ where a simulation is NaN or infinite."""
+    """The squared MMD at each theta, +∞ where a simulation is NaN or infinite.
+
+    Where each theta has points of its own and weights that know their error, the error is added.
+    This is what to expect of the squared MMD given the simulations; without it, the less the
+    points of a theta tell, the nearer it would look.
+    """
     fine = np.isfinite(np.asarray(simulations.y)).all((1, 2))
     found = np.full(len(fine), np.inf)
     if fine.any():
         runs = simulations if fine.all() else _some(simulations, np.flatnonzero(fine))
-        found[fine] = problem.squared_mmd(runs.y, runs.quadrature)
+        found[fine] = problem.squared_mmd(runs.y, runs.quadrature) + _own_errors(runs.quadrature)
     return found
 
 
+def _own_errors(quadrature: Quadrature) -> Array:
+    """Those of each theta's design; one design for all would only move the scale."""
+    if quadrature.points.ndim == 2 or quadrature.certificate is None:
+        return jnp.zeros(())
+    return jnp.nan_to_num(quadrature.certificate.excess)
+
+
 def stored_simulations(
-    problem: Problem, thetas: Any, u: Any, y: Any, *, kernel: Any = None
+    problem: Problem, thetas: Any, u: Any, y: Any, *, kernel: Kernel | str | None = None
 ) -> Simulations:
     """Runs made elsewhere: at each theta (t, p), the noise u (t, m, s) and what came out (t, m, d).
 
-    kernel: the base kernel c of optimal weights, computed for the points of each theta; equal
-        weights where left out. u may also be one design (m, s) for all thetas.
+    kernel: of the weights. "tuned" fits a base kernel to the runs (see `pooled_weights`); any base
+        kernel c gives its optimal weights at the points of each theta; equal weights where left
+        out. u may also be one design (m, s) for all thetas.
 
-    Raises ValueError for arrays that do not fit each other or the problem.
+    Raises ValueError for arrays that do not fit each other or the problem, and another word.
     """
     thetas = as_rows("thetas", thetas, len(problem.prior.names))
     measure = problem.simulator.measure
@@ -147,8 +177,47 @@ def stored_simulations(
             f"y must have shape {expected} (thetas, points, columns of the observations) and u one "
             f"design or one a theta, got y {y.shape} and u {u.shape}"
         )
-    quadrature = unweighted(u) if kernel is None else optimal_weights(kernel, measure, u)
+    quadrature = _weighted(problem, u, y, kernel)
     return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
+
+
+def _weighted(problem: Problem, u: Array, y: Array, kernel: Kernel | str | None) -> Quadrature:
+    if kernel is None:
+        return unweighted(u)
+    measure = problem.simulator.measure
+    if isinstance(kernel, Kernel):
+        return optimal_weights(kernel, measure, u)
+    if kernel != "tuned":
+        raise ValueError(f"kernel must be 'tuned', a kernel on u, or left out, got {kernel!r}")
+    tune = tuned_weights if u.ndim == 2 else pooled_weights
+    return tune(problem.kernel, measure, u, y)
+
+
+def prior_runs(
+    key: Key[Array, ""],
+    problem: Problem,
+    quadrature: Quadrature,
+    draws: int,
+    *,
+    progress: bool = False,
+) -> Simulations:
+    """Simulations at draws from the prior; those that the rule was tuned to are the first."""
+    pilot = quadrature.pilot
+    if pilot is None:
+        thetas = problem.prior.sample(key, draws)
+        return simulated_in_chunks(problem, thetas, quadrature, progress=progress)
+    known = Simulations(pilot.thetas[:draws], quadrature, pilot.y[:draws], pilot.calls)
+    missing = draws - len(known.thetas)
+    if not missing:
+        return known
+    thetas = problem.prior.sample(key, missing)
+    made = simulated_in_chunks(problem, thetas, quadrature, progress=progress)
+    return Simulations(
+        jnp.concatenate([known.thetas, made.thetas]),
+        quadrature,
+        jnp.concatenate([known.y, made.y]),
+        known.calls + made.calls,
+    )
 
 
 def simulated_in_chunks(
@@ -194,9 +263,7 @@ def _adjusted(
 
 
 def _some(simulations: Simulations, kept: np.ndarray) -> Simulations:
-    quadrature = simulations.quadrature
-    if quadrature.points.ndim == 3:
-        quadrature = jax.tree.map(lambda leaf: leaf[kept], quadrature)
+    quadrature = at_thetas(simulations.quadrature, kept)
     return Simulations(simulations.thetas[kept], quadrature, simulations.y[kept], simulations.calls)
 
 

@@ -1,10 +1,11 @@
 """Minimum-distance estimation, eq. (3): the parameters whose simulations are nearest to the data.
 
 One fixed quadrature makes the squared MMD a deterministic, smooth function of theta, which Newton's
-method minimises from the best of some starts.
+method minimises from the best of some starts. Weights tuned to the whole prior need not suit the
+estimate: they are tuned again there, from runs already made, and the search goes on.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,6 +25,7 @@ from owlfi.quadrature import Quadrature
 from owlfi.results import Estimate
 from owlfi.rules import Rule, UStatistic, VStatistic
 from owlfi.transforms import to_real
+from owlfi.tuned_weights import tuned_weights
 from owlfi.whitening import whitened
 
 _FEWEST = 32  # points to compare starts on
@@ -38,6 +40,7 @@ def minimum_distance(
     refined: int = 2,
     steps: int = STEPS,
     whiten: bool = False,
+    retune: bool | None = None,
 ) -> Estimate:
     """The parameters with the smallest squared MMD, with standard errors.
 
@@ -46,12 +49,15 @@ def minimum_distance(
     steps: the most that a search may take.
     whiten: fit once more with a kernel on data whitened by the covariance of the model at the first
         estimate. Where columns are correlated, this uses the data better.
+    retune: fit once more with weights tuned to the simulations at the first estimate, on the same
+        points. Done where the rule tunes its weights, unless False; with True for any points.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
     with bounds are transformed to the real line. Ctrl-C returns the best of the searches that
     are finished.
 
-    Raises ValueError for discrete parameters, and where the simulations fail at every start.
+    Raises ValueError for discrete parameters, where the simulations fail at every start, and for
+    a U-statistic to retune.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -60,19 +66,16 @@ def minimum_distance(
     >>> owlfi.minimum_distance(jax.random.key(1), owlfi.Problem(model, x), rule).theta.round(1)
     Array([3., 1.], dtype=float64)
     """
-    fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps, whiten)
-    values, data_term = fit.minimum.values, fit.objective.data_term()
-    seen = np.isfinite(np.asarray(values))
+    fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps, whiten, retune)
     return Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
-        fit.minimum.value + data_term,
+        fit.minimum.value + fit.objective.data_term(),
         fit.calls,
         fit.gradient_calls,
         bool(fit.minimum.converged),
-        fit.minimum.thetas[seen],
-        values[seen] + data_term,
+        *fit.trace,
     )
 
 
@@ -84,6 +87,8 @@ class Fit(NamedTuple):
     sandwich: Sandwich
     calls: int
     gradient_calls: int
+    trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
+    """The way to the minimum: thetas, and the squared MMD as the search saw it."""
 
 
 def fitted(
@@ -95,24 +100,39 @@ def fitted(
     refined: int = 2,
     steps: int = STEPS,
     whiten: bool = False,
+    retune: bool | None = None,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
     problem.prior.check_continuous(method)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    if retune and isinstance(rule, UStatistic):
+        raise ValueError("a U-statistic has no weights to tune; use VStatistic, or retune=False")
     quadrature_key, start_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(quadrature_key, problem)
     objective = objective_of(problem, quadrature)
     tried, calls = candidates(start_key, problem, objective, quadrature, starts)
     minima = _searches(objective, tried[:refined], steps)
     best = min(minima, key=lambda minimum: float(minimum.value))
-    if whiten:
-        objective = _whitened(objective, best.theta)
+    way = [_way(objective, best)]
+    tuned_again = quadrature.pilot is not None if retune is None else retune
+    if whiten or tuned_again:
+        y = objective.rows(to_real(best.theta, objective.ends))
+        objective = _whitened(objective, y) if whiten else objective
+        quadrature = _tuned(objective, quadrature, y) if tuned_again else quadrature
+        objective = objective.on(quadrature.points, quadrature.weights)
         best = _search(objective, best.theta, steps)
-        minima += [best, best._replace(evaluations=jnp.ones((), int))]  # and that of _whitened
+        way.append(_way(objective, best))
+        minima += [best, best._replace(evaluations=jnp.ones((), int))]  # and that of y
     spread, more = _sandwich(objective, best.theta, point_excess(rule, quadrature))
     evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
     derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
-    return Fit(objective, best, spread, calls + evaluated, derivatives)
+    thetas, values = (jnp.concatenate(parts) for parts in zip(*way, strict=True))
+    return Fit(objective, best, spread, calls + evaluated, derivatives, (thetas, values))
+
+
+def _way(objective: Objective, minimum: Minimum) -> tuple[Array, Array]:
+    seen = np.isfinite(np.asarray(minimum.values))
+    return minimum.thetas[seen], minimum.values[seen] + objective.data_term()
 
 
 def candidates(
@@ -130,7 +150,7 @@ def candidates(
     coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
     values = _values(coarse, thetas)
     calls = count * few
-    pilot: Any = getattr(quadrature, "pilot", None)
+    pilot = quadrature.pilot
     if pilot is not None:
         calls += pilot.calls
         thetas = jnp.concatenate([thetas, pilot.thetas])
@@ -155,18 +175,25 @@ def point_excess(rule: Rule, quadrature: Quadrature) -> Float[Array, ""] | None:
 
     None stands for that of independent points, 0 is taken where a rule gives no estimate.
     """
-    if points_are_independent(rule):
-        return None
-    certificate: Any = getattr(quadrature, "certificate", None)
-    excess = jnp.zeros(()) if certificate is None else certificate.excess
-    return jnp.maximum(jnp.nan_to_num(excess), 0.0)
+    certificate = quadrature.certificate
+    if certificate is None:
+        return None if points_are_independent(rule) else jnp.zeros(())
+    return jnp.maximum(jnp.nan_to_num(certificate.excess), 0.0)
 
 
-def _whitened(objective: Objective, theta: Array) -> Objective:
-    """With the kernel on data whitened by the covariance of the simulations at theta."""
-    y = np.asarray(objective.rows(to_real(theta, objective.ends)))
-    kernel = whitened(objective.observed, covariance=np.cov(y.T))
+def _whitened(objective: Objective, y: Float[Array, "m d"]) -> Objective:
+    """With the kernel on data whitened by the covariance of the simulations."""
+    kernel = whitened(objective.observed, covariance=np.cov(np.asarray(y).T))
     return eqx.tree_at(lambda o: o.kernel, objective, kernel)
+
+
+def _tuned(objective: Objective, quadrature: Quadrature, y: Float[Array, "m d"]) -> Quadrature:
+    """The same points with weights for one theta."""
+    pilot = quadrature.pilot
+    # As many copies as the pilot has thetas: what was compiled for it serves again.
+    samples = y if pilot is None else jnp.broadcast_to(y, (len(pilot.thetas), *y.shape))
+    measure = objective.simulator.measure
+    return tuned_weights(objective.kernel, measure, quadrature.points, samples)
 
 
 def _search(objective: Objective, start: Array, steps: int) -> Minimum:

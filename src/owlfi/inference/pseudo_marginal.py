@@ -43,6 +43,8 @@ class Noise(NamedTuple):
     first: Callable[[np.random.Generator], Design]
     moved: Callable[[np.random.Generator, Design], Design]
     objective: Callable[[Design], Objective]
+    calls: int = 0
+    """Simulator calls that tuned the designs."""
 
 
 class State(NamedTuple):
@@ -105,7 +107,7 @@ def pseudo_marginal(
     theta = from_real(jnp.asarray(v), fit.objective.ends).reshape(-1, len(centre))
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
     about |= diagnostics(jnp.asarray(v))
-    calls = fit.calls + chains * (len(history) + 1) * len(fit.objective.points)
+    calls = fit.calls + noise.calls + chains * (len(history) + 1) * len(fit.objective.points)
     weights = jnp.full(len(theta), 1 / len(theta))
     return Posterior(problem.prior.names, theta, weights, calls, chains, about)
 
@@ -138,8 +140,9 @@ def _noise(
     def moved(random: np.random.Generator, design: Design) -> Design:
         return design if random.uniform() < _SAME_DESIGN else random.integers(designs)
 
+    calls = sum(design.pilot.calls for design in bank if design.pilot is not None)
     return Noise(
-        lambda random: random.integers(designs), moved, lambda design: objectives[int(design)]
+        lambda random: random.integers(designs), moved, lambda i: objectives[int(i)], calls
     )
 
 

@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.abc import distances, simulated_in_chunks
+from owlfi.inference.abc import distances, prior_runs, simulated_in_chunks
 from owlfi.keys import as_key
 from owlfi.problem import Problem
 from owlfi.progress import collected
@@ -105,11 +105,11 @@ def _rounds(
     for number in range(rounds):
         round_key, proposals = jax.random.fold_in(key, number), runs.proposals
         if number == 0:
-            thetas = problem.prior.sample(round_key, draws)
+            made = prior_runs(round_key, problem, quadrature, draws)
         else:
             proposals = (*proposals, _proposal(problem, runs, keep))
             thetas = from_real(_drawn(round_key, proposals[-1], draws), ends)
-        made = simulated_in_chunks(problem, thetas, quadrature)
+            made = simulated_in_chunks(problem, thetas, quadrature)
         v = jnp.concatenate([runs.v, to_real(made.thetas, ends)])
         found = np.concatenate([runs.distances, distances(problem, made)])
         runs = Runs(v, found, proposals, runs.calls + made.calls)
