@@ -56,7 +56,7 @@ class AdaptiveDesign(eqx.Module):
         return len(self.sequence) - len(self.points)
 
     def ask(self, count: int | None = None) -> Float[Array, "count s"]:
-        """The points to run next: a pilot first, then as many again as there are.
+        """The points to run next: a pilot first, then all the others.
 
         count: how many, at most those that are left.
 
@@ -65,9 +65,10 @@ class AdaptiveDesign(eqx.Module):
         n = len(self.points)
         if not self.left:
             raise ValueError(f"all {n} runs are done; take the quadrature()")
-        usual = max(n, _pilots(*self.sequence.shape) - n)
+        pilots = _pilots(*self.sequence.shape)
+        usual = pilots - n if n < pilots else self.left
         count = min(self.left, usual if count is None else as_count("count", count))
-        if n < _pilots(*self.sequence.shape) or self.y is None or n < FEWEST:
+        if n < pilots or self.y is None or n < FEWEST:
             return self._unused()[:count]
         tuning = self._tuned(self.y)
         certificate = tuning.quadrature.certificate

@@ -121,9 +121,9 @@ class OptimallyWeighted(Rule):
 class Adaptive(Rule):
     """Tuned weights on points that are chosen one after the other for the simulator.
 
-    A Sobol pilot of max(32, 3 s, m / 4) points, then greedy points under the kernel fitted so far,
-    fitted anew whenever their number has doubled. m counts all of them; each is run at as many
-    thetas of the prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
+    A Sobol pilot of max(32, 3 s, m / 4) points, then greedy points under the kernel fitted to it,
+    which is fitted anew at the end. m counts all of them; each is run at as many thetas of the
+    prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
 
     Raises ValueError where the simulations fail at every theta.
 
