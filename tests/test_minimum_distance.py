@@ -23,7 +23,7 @@ newton_model = eqx.filter_jit(eager_newton_model)
 value_at = eqx.filter_jit(Objective.at)
 KEY = jax.random.key(0)
 THETA = jnp.array([3.0, 1.0, 0.5, 0.2])
-G_AND_K_RULE = OptimallyWeighted(m=128, kernel=Matern(2.5, 1.0))
+G_AND_K_RULE = VStatistic(m=128, points=owlfi.sobol)
 
 
 @cache
@@ -234,18 +234,21 @@ def spreads():
     return [sandwich(objective, theta, excess=excess).covariance for excess in excesses]
 
 
+@pytest.mark.slow
 def test_independent_points_add_their_own_spread():
     """At m = n, a well-specified model has twice the variance."""
     exact, _, full = spreads()
     assert_allclose(full / exact, 2.0, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_known_errors_of_the_points_add_their_share():
     """Half the squared error of independent points adds half their spread."""
     exact, some, full = spreads()
     assert_allclose(some - exact, 0.5 * (full - exact), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_weights_tuned_at_the_estimate_bring_it_to_the_exact_one():
     """Sixteen Sobol points: from a tenth of a standard error to a thousandth of it."""
     problem, rule = gaussian_problem(), VStatistic(16, owlfi.sobol)
