@@ -81,10 +81,10 @@ def test_failed_simulations_are_recorded_and_never_kept():
 
 
 def fails_at_some_points():
-    """Every second theta has no y at the first point."""
+    """Every fourth theta has no y at the first point."""
     problem, made = runs()
     y = np.array(made.y)
-    y[::2, 0] = np.nan
+    y[::4, 0] = np.nan
     thetas, u = made.thetas, np.asarray(made.quadrature.points)
     return problem, stored_simulations(problem, thetas, u, y)
 
@@ -92,13 +92,13 @@ def fails_at_some_points():
 def test_failed_simulations_can_be_left_out_of_the_weights():
     problem, failing = fails_at_some_points()
     rejected = accepted(problem, failing, share=0.1)
-    with pytest.warns(UserWarning, match="200 failed runs are left out"):
+    with pytest.warns(UserWarning, match="100 failed runs are left out"):
         kept = accepted(problem, failing, share=0.1, on_failure="reweight")
     failed = np.ravel(kept.about["failed"])
-    assert len(failed) == 200
+    assert len(failed) == 100
     assert len(kept.draws) == len(rejected.draws) == 40
     assert not np.isin(rejected.draws, failed).any()
-    assert np.isin(kept.draws, failed).sum() > 10
+    assert np.isin(kept.draws, failed).sum() > 3
 
 
 def test_optimal_weights_without_failed_points_need_their_kernel():
@@ -192,6 +192,7 @@ def test_sequential_thresholds_fall_and_draws_concentrate():
     assert posterior.sd[0] < 0.6
 
 
+@pytest.mark.slow
 def test_sequential_draws_have_the_law_of_rejection_abc():
     """At one threshold, both are the prior inside an interval: mean and sd within 5 errors."""
     problem, _ = runs()

@@ -23,7 +23,7 @@ newton_model = eqx.filter_jit(eager_newton_model)
 value_at = eqx.filter_jit(Objective.at)
 KEY = jax.random.key(0)
 THETA = jnp.array([3.0, 1.0, 0.5, 0.2])
-G_AND_K_RULE = OptimallyWeighted(m=128, kernel=Matern(2.5, 1.0))
+G_AND_K_RULE = VStatistic(m=128, points=owlfi.sobol)
 
 
 @cache
@@ -99,6 +99,7 @@ def test_gauss_newton_hessian_is_exact_for_a_simulator_that_is_linear():
     assert_allclose(approximate.gradient, exact.gradient, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_other_kernels_than_the_squared_exponential_serve():
     problem = g_and_k_problem()
     kernel = 0.5 * Matern(2.5, 1.0) + owlfi.RationalQuadratic(2.0)
@@ -132,10 +133,11 @@ def test_trace_falls_to_the_minimum():
     assert_allclose(estimate.trace_thetas[-1], estimate.theta)
 
 
+@pytest.mark.slow
 def test_host_simulator_gives_the_same_estimate_and_counts_its_differences():
     problem = g_and_k_problem()
-    estimate = owlfi.minimum_distance(KEY, problem, G_AND_K_RULE, starts=8, refined=1)
-    host = owlfi.minimum_distance(KEY, on_host(problem), G_AND_K_RULE, starts=8, refined=1)
+    estimate = owlfi.minimum_distance(KEY, problem, G_AND_K_RULE)
+    host = owlfi.minimum_distance(KEY, on_host(problem), G_AND_K_RULE)
     assert_allclose(host.theta, estimate.theta, atol=1e-3)
     assert_allclose(host.standard_errors, estimate.standard_errors, rtol=0.05)
     assert host.gradient_calls == 0
@@ -154,7 +156,7 @@ def test_calls_count_every_row_of_a_host_simulator():
     model = Simulator(counted, owlfi.Normal(), ["mean"], prior=problem.prior, on_host=True)
     problem = Problem(model, problem.observed)
     rows = 0
-    estimate = owlfi.minimum_distance(KEY, problem, VStatistic(20))
+    estimate = owlfi.minimum_distance(KEY, problem, VStatistic(64))
     assert estimate.calls == rows
 
 
@@ -163,6 +165,7 @@ def test_the_same_key_gives_the_same_estimate():
     assert eqx.tree_equal(first, again)
 
 
+@pytest.mark.slow
 def test_many_data_sets_in_one_call_agree_with_one_after_the_other():
     problem = gaussian_problem()
     objective = objective_of(problem, RULE.quadrature(KEY, problem))
@@ -176,19 +179,22 @@ def test_many_data_sets_in_one_call_agree_with_one_after_the_other():
 def test_weighted_observations_agree_with_the_closed_form():
     problem = gaussian_problem()
     objective = objective_of(problem, RULE.quadrature(KEY, problem))
-    shares = jax.random.dirichlet(KEY, jnp.ones(80), (2,))
+    shares = jax.random.exponential(KEY, (2, 80))
+    shares = shares / shares.sum(1, keepdims=True)
     found = minimise_each(objective, None, jnp.ones((2, 1)), shares=shares)
     expected = [exact_estimate(problem, np.asarray(row)) for row in shares]
-    assert_allclose(found.theta[:, 0], expected, atol=1e-5)
+    assert_allclose(found.theta[:, 0], expected, atol=5e-5)  # MMD² is minimised to 1e-10
 
 
 def test_estimates_stay_inside_bounds_that_exclude_the_truth():
     prior = Prior(mean=Uniform(2, 3))
     model = Simulator(location, owlfi.Normal(), ["mean"], prior=prior)
-    estimate = owlfi.minimum_distance(KEY, Problem(model, gaussian_problem().observed), RULE)
-    assert 2 <= estimate.theta[0] < 2.01
+    problem = Problem(model, gaussian_problem().observed)
+    found = minimise(objective_of(problem, RULE.quadrature(KEY, problem)), jnp.array([2.5]))
+    assert 2 <= found.theta[0] < 2.01
 
 
+@pytest.mark.slow
 def test_simulations_that_fail_for_some_theta_are_left_out():
     def fails_below_one(theta, u):
         return jnp.where(theta[0] > 1, theta[0], jnp.nan) + u
@@ -216,30 +222,33 @@ def test_discrete_parameters_are_refused():
         owlfi.minimum_distance(KEY, Problem(model, [1.0, 2.0]), RULE)
 
 
+@cache
+def spreads():
+    """The variance with points that are exact, with half and with all of their own error."""
+    problem = gaussian_problem(n=500)
+    objective = objective_of(problem, VStatistic(500).quadrature(KEY, problem))
+    theta = jnp.array([1.3])
+    y = problem.simulator.rows(theta, objective.points)
+    half = 0.5 * (1 - problem.kernel.gram(y, y).mean()) / 500
+    excesses = jnp.array(0.0), half, None
+    return [sandwich(objective, theta, excess=excess).covariance for excess in excesses]
+
+
+@pytest.mark.slow
 def test_independent_points_add_their_own_spread():
     """At m = n, a well-specified model has twice the variance."""
-    problem = gaussian_problem(n=2000)
-    objective = objective_of(problem, VStatistic(2000).quadrature(KEY, problem))
-    theta = minimise(objective, jnp.array([1.0])).theta
-    data = sandwich(objective, theta).covariance
-    both = sandwich(objective, theta, excess=None).covariance
-    assert_allclose(both / data, 2.0, rtol=0.1)
+    exact, _, full = spreads()
+    assert_allclose(full / exact, 2.0, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_known_errors_of_the_points_add_their_share():
     """Half the squared error of independent points adds half their spread."""
-    problem = gaussian_problem()
-    objective = objective_of(problem, VStatistic(100).quadrature(KEY, problem))
-    theta = jnp.array([1.2])
-    y = problem.simulator.rows(theta, objective.points)
-    gram = problem.kernel.gram(y, y)
-    half = 0.5 * (1 - gram.mean()) / 100
-    none, some, full = (
-        sandwich(objective, theta, excess=excess).covariance for excess in (0.0, half, None)
-    )
-    assert_allclose(some - none, 0.5 * (full - none), rtol=1e-10)
+    exact, some, full = spreads()
+    assert_allclose(some - exact, 0.5 * (full - exact), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_weights_tuned_at_the_estimate_bring_it_to_the_exact_one():
     """Sixteen Sobol points: from a tenth of a standard error to a thousandth of it."""
     problem, rule = gaussian_problem(), VStatistic(16, owlfi.sobol)
@@ -285,7 +294,7 @@ def test_sandwich_intervals_cover():
 def test_model_of_rows_takes_derivatives_however_found():
     objective = g_and_k_objective()
     v = to_real(THETA, objective.ends)
-    slopes = jnp.moveaxis(jax.jacfwd(objective.rows)(v), -1, 0)
+    slopes = jnp.moveaxis(jax.jit(jax.jacfwd(objective.rows))(v), -1, 0)
     by_rows = model_of_rows(objective, objective.rows(v), slopes)
     assert_allclose(by_rows.hessian, gauss_newton_model(objective, v).hessian, rtol=1e-9)
 
@@ -311,6 +320,7 @@ def test_gradient_descent_refuses_simulators_without_derivatives():
         owlfi.random_restarts(KEY, on_host(g_and_k_problem()), G_AND_K_RULE)
 
 
+@pytest.mark.slow
 def test_whitened_second_fit_is_more_certain_where_columns_are_correlated():
     model = owlfi.models.moving_average(10)
     x = model(model.theta, owlfi.iid(jax.random.key(2), 200, model.measure))

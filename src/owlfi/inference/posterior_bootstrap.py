@@ -89,6 +89,9 @@ def _shares(
 ) -> Float[Array, "b n"]:
     """Dirichlet weights, a unit for each observation and the prior's strength for the rest."""
     n = problem.observed.shape[0]
+    if not extra:
+        waits = jax.random.exponential(key, (count, n))
+        return waits / waits.sum(1, keepdims=True)
     units = jnp.concatenate([jnp.ones(n), jnp.full(extra, strength / max(extra, 1))])
     return jax.random.dirichlet(key, units, (count,))
 
