@@ -139,7 +139,8 @@ def test_host_simulator_gives_the_same_estimate_and_counts_its_differences():
     estimate = owlfi.minimum_distance(KEY, problem, G_AND_K_RULE)
     host = owlfi.minimum_distance(KEY, on_host(problem), G_AND_K_RULE)
     assert_allclose(host.theta, estimate.theta, atol=1e-3)
-    assert_allclose(host.standard_errors, estimate.standard_errors, rtol=0.05)
+    # Without second derivatives of the simulator, which the misfit of 1/√n multiplies.
+    assert_allclose(host.standard_errors, estimate.standard_errors, rtol=0.1)
     assert host.gradient_calls == 0
     assert host.calls > estimate.calls
 
