@@ -21,10 +21,14 @@ def drive(path):
     os._exit(0)
 
 
-def killed_after(path, seconds):
+def killed_after(path, log, seconds, running):
+    """Killed so long after its start or, if `running`, after its first run."""
+    before = size(log)
     child = os.fork()
     if child == 0:
         drive(path)
+    while running and size(log) == before:
+        time.sleep(0.01)
     time.sleep(seconds)
     moment = time.time()
     os.kill(child, signal.SIGKILL)
@@ -32,10 +36,17 @@ def killed_after(path, seconds):
     return moment if os.WIFSIGNALED(status) else None
 
 
+def size(log):
+    return os.path.getsize(log) if os.path.exists(log) else 0
+
+
 def main(path, log, kills, seed):
     os.environ["OWLFI_TEST_LOG"] = log
     draw = random.Random(int(seed))
-    moments = [killed_after(path, draw.uniform(0.0, 1.5)) for _ in range(int(kills))]
+    moments = [
+        killed_after(path, log, draw.uniform(0.0, 1.0), running=i % 2 == 1)
+        for i in range(int(kills))
+    ]
     print(json.dumps(moments))
 
 

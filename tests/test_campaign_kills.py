@@ -102,3 +102,11 @@ def test_killing_a_driver_with_processes_and_then_their_orphans_end(tmp_path):
     runs = campaign.results()
     expected = np.asarray(runs.thetas)[:, None] * np.asarray(runs.quadrature.points)
     assert y.tobytes() == expected.tobytes()
+
+
+def test_importing_owlfi_does_not_start_jax():
+    """Processes that fork and programs that only read a store would pay for it."""
+    code = (
+        "import sys, owlfi; from jax._src import xla_bridge; sys.exit(bool(xla_bridge._backends))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

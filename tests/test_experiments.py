@@ -105,7 +105,7 @@ def test_same_key_gives_the_same_records(monkeypatch):
 # All of them
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"windfarm"}))  # fewer thetas there
 def test_usual_plan_is_more_work_than_the_quick_one(name):
     experiment = EXPERIMENTS[name]
     usual, quick = experiment.plan(), experiment.plan(quick=True)

@@ -10,3 +10,11 @@ def arviz() -> Any:
         warnings.simplefilter("ignore")
         import arviz as library
     return library
+
+
+def blackjax() -> Any:
+    """BlackJAX, which starts JAX when imported: a campaign could then no longer fork."""
+    import blackjax as library
+    import blackjax.diagnostics
+
+    return library

@@ -8,12 +8,10 @@ derivatives see `pseudo_marginal`.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import blackjax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.diagnostics import effective_sample_size, potential_scale_reduction
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
@@ -21,6 +19,7 @@ from owlfi.inference.learning_rate import beta_of, real_covariance
 from owlfi.inference.minimum_distance import fitted
 from owlfi.inference.objective import Objective
 from owlfi.keys import as_key
+from owlfi.optional import blackjax
 from owlfi.prior import Prior
 from owlfi.problem import Problem
 from owlfi.progress import collected
@@ -112,9 +111,13 @@ def mmd_bayes(
 
 def diagnostics(v: Float[Array, "chains n p"]) -> dict[str, list[float]]:
     """R-hat (with two chains or more) and the effective number of draws of each parameter."""
-    result = {"effective_draws": np.atleast_1d(effective_sample_size(v)).tolist()}
+    result = {
+        "effective_draws": np.atleast_1d(blackjax().diagnostics.effective_sample_size(v)).tolist()
+    }
     if v.shape[0] > 1:
-        result["r_hat"] = np.atleast_1d(potential_scale_reduction(v)).tolist()
+        result["r_hat"] = np.atleast_1d(
+            blackjax().diagnostics.potential_scale_reduction(v)
+        ).tolist()
     return result
 
 
@@ -140,8 +143,8 @@ def _warmed(
     key: Key[Array, ""], target: Target, starts: Array, covariance: Array, steps: int
 ) -> tuple[Chains, Array]:
     def warm(case: tuple[Array, Array]) -> tuple[Chains, Array]:
-        adaptation = blackjax.window_adaptation(
-            blackjax.nuts,
+        adaptation = blackjax().window_adaptation(
+            blackjax().nuts,
             target,
             is_mass_matrix_diagonal=False,
             initial_inverse_mass_matrix=covariance,
@@ -156,7 +159,7 @@ def _warmed(
 
 @eqx.filter_jit
 def _drawn(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Drawn]:
-    kernel = blackjax.nuts.build_kernel()
+    kernel = blackjax().nuts.build_kernel()
 
     def run(case: tuple[Array, Chains]) -> tuple[Any, tuple[Array, ...]]:
         run_key, chain = case
