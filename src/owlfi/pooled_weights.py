@@ -39,10 +39,10 @@ def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature
     finite.
 
     >>> import owlfi
-    >>> u = jax.random.normal(jax.random.key(0), (50, 8, 1))
+    >>> u = jax.random.normal(jax.random.key(0), (60, 8, 1))
     >>> tuned = pooled_weights(owlfi.SquaredExponential(1.0), owlfi.Normal(), u, 3 + u)
     >>> tuned.weights.shape, tuned.certificate.lengthscale[0].round(2)
-    ((50, 8), Array([1.], dtype=float64))
+    ((60, 8), Array([1.], dtype=float64))
     """
     measure = as_measure(measure)
     u = as_points("points", points, measure, batched=True)

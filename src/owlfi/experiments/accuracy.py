@@ -174,7 +174,7 @@ def picture(records: list[Record]) -> Figure:
 ACCURACY = Experiment(
     name="accuracy",
     shows="estimates for a few thousand simulator calls, beside the exact maximum likelihood",
-    takes="3 min",
+    takes="5 min",
     repeats=60,
     quick_repeats=5,
     steps=lambda plan: len(TASKS) * plan.repeats,

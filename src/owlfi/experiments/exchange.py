@@ -142,7 +142,7 @@ def picture(records: list[Record]) -> Figure:
 EXCHANGE = Experiment(
     name="exchange",
     shows="g-and-k on exchange rates: what of the paper's fit stands a closer look",
-    takes="10 s",
+    takes="30 s",
     repeats=10,
     quick_repeats=2,
     steps=lambda plan: len(RULES) * plan.repeats,

@@ -42,7 +42,7 @@ RULES: dict[str, Rule] = {
     "tuned, Sobol": VStatistic(SIMULATED, sobol),  # tuned at its first estimate
 }
 _CHUNK = 10
-_REFINED = 6  # searches: there are other minima at both ends of theta_3
+_REFINED = 12  # searches: there are other minima at both ends of theta_3
 _RANGE = 3.0  # of a histogram, in interquartile ranges of the estimates by optimal weights
 
 
@@ -144,7 +144,7 @@ def picture(records: list[Record]) -> Figure:
 FIGURE4 = Experiment(
     name="figure4",
     shows="a hundred minimum-distance estimates: optimal weights concentrate, V has outliers",
-    takes="2 min",
+    takes="3 min",
     repeats=100,
     quick_repeats=10,
     steps=lambda plan: len(RULES) * len(_chunks(plan)),

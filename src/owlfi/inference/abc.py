@@ -56,7 +56,7 @@ def rejection_abc(
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
     >>> posterior = owlfi.rejection_abc(jax.random.key(1), owlfi.Problem(model, x), rule, draws=500)
     >>> posterior.draws.shape, posterior.calls

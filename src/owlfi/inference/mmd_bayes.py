@@ -72,7 +72,7 @@ def mmd_bayes(
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> problem, rule = owlfi.Problem(model, x), owlfi.OptimallyWeighted(32, kernel=owlfi.Matern())
     >>> posterior = owlfi.mmd_bayes(jax.random.key(1), problem, rule, draws=100, chains=2)
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1

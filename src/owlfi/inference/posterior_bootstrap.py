@@ -51,7 +51,7 @@ def posterior_bootstrap(
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
     >>> problem = owlfi.Problem(model, x)
     >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=20).draws.shape
