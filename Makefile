@@ -17,13 +17,13 @@ test: .venv/developer  ## lint, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-all: .venv/developer  ## the same with the slow statistical checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m ''
+	$(BIN)/pytest -n 2 --dist worksteal -m ''
 
 bench: .venv-bench/installed  ## speed against peers, written to benchmarks/RESULTS.md
 	.venv-bench/bin/python -m benchmarks

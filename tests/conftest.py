@@ -1,5 +1,13 @@
-import matplotlib
+import os
+from pathlib import Path
 
-import owlfi  # noqa: F401  (switches JAX to double precision)
+# Compiling is most of what the tests take: the processes of a run share what they compile.
+COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+import matplotlib  # noqa: E402
+
+import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 
 matplotlib.use("Agg")

@@ -11,7 +11,6 @@ from owlfi.adaptive import _choose, adaptive_design
 from owlfi.experiments.excess import excesses, law_of, simulated
 from owlfi.quadrature import squared_worst_case_error
 
-pytestmark = pytest.mark.slow  # each compiles programs of its own
 KEY = jax.random.key(4)
 K = owlfi.SquaredExponential(0.7)
 

@@ -39,3 +39,10 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
         [sys.executable, "script.py"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert "Status(total=100, done=100, failed=0" in ran.stdout
+
+
+def test_pages_run_as_they_are() -> None:
+    for name in ("tuning.md",):
+        page = (Path(__file__).parents[1] / "docs" / name).read_text()
+        code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

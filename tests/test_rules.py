@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 import owlfi
 from owlfi.certificate import Verdict
 
-pytestmark = pytest.mark.slow  # each compiles programs of its own
 KEY = jax.random.key(8)
 MODEL = owlfi.models.g_and_k()
 X = MODEL(MODEL.theta, owlfi.iid(KEY, 100, MODEL.measure))

@@ -15,7 +15,6 @@ from owlfi.experiments.excess import excesses, law_of, simulated
 from owlfi.minimise import minimise
 from owlfi.tuned_weights import tune
 
-pytestmark = pytest.mark.slow  # each compiles programs of its own
 KEY = jax.random.key(3)
 K = owlfi.SquaredExponential(1.0)
 

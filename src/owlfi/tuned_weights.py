@@ -52,9 +52,9 @@ def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
 
     >>> import owlfi
     >>> noise = owlfi.Normal()
-    >>> u = owlfi.sobol(jax.random.key(0), 32, noise)
+    >>> u = owlfi.sobol(jax.random.key(0), 64, noise)
     >>> quadrature = tuned_weights(owlfi.SquaredExponential(1.0), noise, u, jnp.sin(u))
-    >>> float(quadrature.certificate.excess) < 1e-6
+    >>> float(quadrature.certificate.excess) < 1e-5
     True
     """
     k, measure = as_kernel(kernel), as_measure(measure)
