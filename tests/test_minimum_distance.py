@@ -1,5 +1,6 @@
 """The minimum-distance estimate is the minimiser, its errors cover, its cost is counted."""
 
+import dataclasses
 from functools import cache
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from owlfi.inference.objective import Objective, gauss_newton_model, model_of_ro
 from owlfi.inference.objective import newton_model as eager_newton_model
 from owlfi.inference.sandwich import sandwich
 from owlfi.transforms import from_real, to_real
+from owlfi.whitening import whitened
 
 newton_model = eqx.filter_jit(eager_newton_model)
 value_at = eqx.filter_jit(Objective.at)
@@ -330,3 +332,18 @@ def test_whitened_second_fit_is_more_certain_where_columns_are_correlated():
     sharp = owlfi.minimum_distance(KEY, Problem(model, x), rule, whiten=True, **options)
     assert jnp.all(sharp.standard_errors < plain.standard_errors)
     assert jnp.all(jnp.abs(sharp.theta - model.theta) < 5 * sharp.standard_errors)
+
+
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_moments_give_the_derivatives_of_the_objective(unbiased):
+    """Newton's model of a squared exponential against differentiation of the objective itself."""
+    model = owlfi.models.multivariate_g_and_k(2)
+    x = model(model.theta, owlfi.iid(jax.random.key(0), 30, model.measure))
+    problem = owlfi.Problem(model, x, kernel=whitened(x))
+    objective = objective_of(problem, owlfi.VStatistic(16).quadrature(jax.random.key(1), problem))
+    objective = dataclasses.replace(objective, unbiased=unbiased)
+    v = to_real(jnp.array([2.5, 1.3, 0.4, 0.2, 0.1]), objective.ends)
+    found = newton_model(objective, v)
+    assert_allclose(found.value, objective.at(v), rtol=1e-12)
+    assert_allclose(found.gradient, jax.grad(objective.at)(v), rtol=1e-9, atol=1e-13)
+    assert_allclose(found.hessian, jax.hessian(objective.at)(v), rtol=1e-9, atol=1e-12)

@@ -1,12 +1,13 @@
 """The squared MMD as a function of theta, on one fixed quadrature: deterministic and smooth."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi.inference.gaussian_field import gaussian_field, gaussian_gram, mixed_curvature
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.problem import Problem
 from owlfi.quadrature import Quadrature
@@ -16,6 +17,7 @@ from owlfi.transforms import Ends, from_real
 from owlfi.whitening import Transformed
 
 _DENSE = 2**21  # pairs up to which the whole matrix is fastest
+_FEW_COORDINATES = 8  # beyond, all second moments cost more than some directions
 
 
 class Objective(eqx.Module):
@@ -97,14 +99,16 @@ class LocalModel(NamedTuple):
 
 def newton_model(objective: Objective, v: Float[Array, " p"]) -> LocalModel:
     """With the exact Hessian: finds its way from afar."""
-    (value, gradient), tangent = jax.linearize(jax.value_and_grad(objective.at), v)
-    return LocalModel(value, gradient, jax.lax.map(lambda t: tangent(t)[1], jnp.eye(v.shape[0])))
+    y, slopes = _rows_and_slopes(objective, v)
+    curved = _curved(objective, y, slopes)
+    bend = jax.linearize(jax.grad(lambda at: jnp.vdot(curved.slope, objective.rows(at))), v)[1]
+    model = _model(curved, slopes)
+    return model._replace(hessian=model.hessian + jax.lax.map(bend, jnp.eye(len(v))))
 
 
 def gauss_newton_model(objective: Objective, v: Float[Array, " p"]) -> LocalModel:
     """Without second derivatives of the simulator: cheapest from a warm start."""
-    y, tangent = jax.linearize(objective.rows, v)
-    return model_of_rows(objective, y, jax.vmap(tangent)(jnp.eye(v.shape[0])))
+    return model_of_rows(objective, *_rows_and_slopes(objective, v))
 
 
 def model_of_rows(
@@ -115,10 +119,52 @@ def model_of_rows(
     The Hessian is exact in y, Σ ∂_a y · ∂²f/∂y² · ∂_b y; it leaves out Σ ∂f/∂y · ∂²y, small where
     the model fits. Its part Σ w_i w_j ∂_a y_i · ∂₁∂₂k(y_i, y_j) · ∂_b y_j is Gauss–Newton's.
     """
+    return _model(_curved(objective, y, slopes), slopes)
+
+
+class _Curved(NamedTuple):
+    """The objective as a function f of the simulations y."""
+
+    value: Float[Array, ""]
+    slope: Float[Array, "m d"]
+    curvature: Float[Array, "p p"]
+    """Σ ∂_a y · ∂²f/∂y² · ∂_b y."""
+
+
+def _rows_and_slopes(objective: Objective, v: Array) -> tuple[Array, Array]:
+    y, tangent = jax.linearize(objective.rows, v)
+    return y, jax.vmap(tangent)(jnp.eye(v.shape[0]))
+
+
+def _model(curved: _Curved, slopes: Array) -> LocalModel:
+    return LocalModel(curved.value, jnp.tensordot(slopes, curved.slope, 2), curved.curvature)
+
+
+def _curved(objective: Objective, y: Array, slopes: Array) -> _Curved:
+    pairs = y.shape[0] * max(y.shape[0], objective.observed.shape[0])
+    if _is_gaussian(objective.kernel) and y.shape[1] <= _FEW_COORDINATES and pairs <= _DENSE:
+        return _gaussian_curved(objective, y, slopes)
     (value, slope), tangent = jax.linearize(jax.value_and_grad(objective.of_rows), y)
     changes = jax.lax.map(lambda t: tangent(t)[1], slopes)
-    hessian = jnp.tensordot(slopes, changes, [[1, 2], [1, 2]])
-    return LocalModel(value, jnp.tensordot(slopes, slope, 2), hessian)
+    return _Curved(value, slope, jnp.tensordot(slopes, changes, [[1, 2], [1, 2]]))
+
+
+def _gaussian_curved(objective: Objective, y: Array, slopes: Array) -> _Curved:
+    """The same by moments: all directions share the exponentials."""
+    w, center = objective.weights, objective.observed.mean(0)
+    y, back = jax.vjp(lambda rows: _scaled(objective.kernel, rows - center), y)
+    slopes = _scaled(objective.kernel, slopes)
+    x = _scaled(objective.kernel, objective.observed - center)
+    gram = gaussian_gram(y, y)
+    own = gaussian_field(gram, y, y, w)
+    data = gaussian_field(gaussian_gram(y, x), y, x, objective.shares)
+    more = len(w) / (len(w) - 1) if objective.unbiased else 1.0  # where pairs of one are left out
+    value = w @ (more * own.value - 2 * data.value) - (more - 1)
+    slope = 2 * w[:, None] * (more * own.gradient - data.gradient)
+    blocks = 2 * w[:, None, None] * (more * own.hessian - data.hessian)
+    around = jnp.einsum("aid,ide,bie->ab", slopes, blocks, slopes)
+    mixed = 2 * more * mixed_curvature(gram, y, w, slopes)
+    return _Curved(value, back(slope)[0], around + mixed)
 
 
 def witness(kernel: Kernel, y: Array, x: Array, shares: Array) -> Float[Array, " m"]:
@@ -136,12 +182,20 @@ def _own(kernel: Kernel, y: Array, w: Array) -> Array:
 
 def _gram(kernel: Kernel, y: Array, x: Array) -> Array:
     """With the exponent of a squared exponential as one product, whose derivatives are products."""
-    if isinstance(kernel, Transformed):
-        return _gram(kernel.kernel, y @ kernel.matrix.T, x @ kernel.matrix.T)
-    if not isinstance(kernel, SquaredExponential):
+    if not _is_gaussian(kernel):
         return kernel.gram(y, x)
     center = jax.lax.stop_gradient(x.mean(0))
-    y, x = ((rows - center) / kernel.lengthscale for rows in (y, x))
-    y_norm, x_norm = (-0.5 * jnp.sum(rows**2, 1, keepdims=True) for rows in (y, x))
-    left = jnp.concatenate([y, y_norm, jnp.ones_like(y_norm)], 1)
-    return jnp.exp(left @ jnp.concatenate([x, jnp.ones_like(x_norm), x_norm], 1).T)
+    return gaussian_gram(_scaled(kernel, y - center), _scaled(kernel, x - center))
+
+
+def _is_gaussian(kernel: Kernel) -> bool:
+    if isinstance(kernel, Transformed):
+        return _is_gaussian(kernel.kernel)
+    return isinstance(kernel, SquaredExponential)
+
+
+def _scaled(kernel: Any, rows: Array) -> Array:
+    """Coordinates in which a squared exponential has the lengthscale 1."""
+    if isinstance(kernel, Transformed):
+        return _scaled(kernel.kernel, rows @ kernel.matrix.T)
+    return rows / kernel.lengthscale
