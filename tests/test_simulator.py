@@ -276,6 +276,10 @@ def test_points_must_fit_the_measure():
     inside = Simulator(lambda theta, u: theta[0] * u, Uniform(dim=2), ["a"])
     with pytest.raises(ValueError, match="outside the support"):
         inside([1.0], U)
+    designs = np.full((2, 3, 2), 0.5)
+    designs[1, 2] = 1.5
+    with pytest.raises(ValueError, match="design 1, row 2, coordinate 0"):
+        optimal_weights(SquaredExponential(1.0), inside.measure, designs)
     with pytest.raises(ValueError, match="2 are expected"):
         inside([1.0], np.full((3, 1), 0.5))
     with pytest.raises(ValueError, match="quadrature must be a Quadrature"):

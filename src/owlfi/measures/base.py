@@ -171,10 +171,13 @@ def as_points(name: str, points: Any, measure: Measure, *, batched: bool = False
             low, high = (np.asarray(end) for end in measure.support)
         outside = np.argwhere(~((np.asarray(rows) >= low) & (np.asarray(rows) <= high)))
         if len(outside):
-            *row, j = (int(i) for i in outside[0])
+            *design, row, j = (int(i) for i in outside[0])
+            place = (
+                f"row {row}" if not design else f"design {', '.join(map(str, design))}, row {row}"
+            )
             raise ValueError(
                 f"{name} has a value outside the support of the measure: "
-                f"{float(rows[tuple(row)][j])} at row {row[-1]}, coordinate {j}, "
+                f"{float(rows[*design, row, j])} at {place}, coordinate {j}, "
                 f"where the support is [{low[j]}, {high[j]}]"
             )
     return rows
