@@ -15,8 +15,11 @@ KEY = jax.random.key(4)
 K = owlfi.SquaredExponential(0.7)
 
 
-def finished(function, measure, m, **options):
-    design = adaptive_design(KEY, K, measure, m)
+def finished(function, measure, m):
+    return going_on(adaptive_design(KEY, K, measure, m), function)
+
+
+def going_on(design, function, **options):
     while design.left:
         u = design.ask(**options)
         design = design.tell(u, function(u))
@@ -63,7 +66,9 @@ def test_all_runs_count_and_the_pilot_comes_first():
 
 
 def test_runs_can_be_asked_for_one_at_a_time():
-    design = finished(jnp.sin, owlfi.Normal(), 33, count=1)
+    begun = adaptive_design(KEY, K, owlfi.Normal(), 33)
+    pilot = begun.ask(30)  # of 32: two more pilots follow, and one adaptive point
+    design = going_on(begun.tell(pilot, jnp.sin(pilot)), jnp.sin, count=1)
     assert design.points.shape == (33, 1)
     assert len(np.unique(np.asarray(design.points))) == 33
 
@@ -78,8 +83,9 @@ def test_where_weights_do_not_help_the_points_are_sobol_points():
 
 
 def test_several_thetas_share_the_points():
-    design = finished(lambda u: jnp.stack([jnp.sin(u), jnp.exp(u / 3)]), owlfi.Normal(), 33)
-    assert design.y.shape == (2, 33, 1)
+    functions = jnp.sin, jnp.cos, lambda u: jnp.exp(u / 3)
+    design = finished(lambda u: jnp.stack([f(u) for f in functions]), owlfi.Normal(), 33)
+    assert design.y.shape == (3, 33, 1)
 
 
 def test_bounded_and_half_bounded_noise_stay_in_their_support():
