@@ -122,6 +122,7 @@ def test_usual_plan_is_more_work_than_the_quick_one(name):
 
 def test_experiment_writes_numbers_and_a_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(figure3d, "_QUICK_OBSERVED", (50,))
+    monkeypatch.setattr(figure3d, "law_points", lambda plan: 512)
     experiment = EXPERIMENTS["figure3d"]
     plan = experiment.plan(repeats=2, quick=True)
     records = list(experiment.run(KEY, plan))
