@@ -166,8 +166,9 @@ def test_every_kind_of_noise_can_be_tuned(noise):
 
 def test_several_thetas_share_one_set_of_weights_and_designs_have_their_own():
     noise, u = owlfi.Normal(), independent_designs()
-    pooled = owlfi.tuned_weights(K, noise, u[0], jnp.stack([jnp.sin(u[0]), jnp.cos(u[0])]))
-    assert pooled.weights.shape == (10,)
+    one = owlfi.sobol(KEY, 40, noise)
+    pooled = owlfi.tuned_weights(K, noise, one, jnp.stack([jnp.sin(one), jnp.cos(one), one]))
+    assert pooled.weights.shape == (40,)
     own = owlfi.tuned_weights(K, noise, u, jnp.sin(u))
     assert own.weights.shape == (50, 10)
     assert own.certificate.lengthscale.shape == (50, 1)
