@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 import owlfi
 from owlfi.cli import app
-from owlfi.experiments import EXPERIMENTS
+from owlfi.experiments import EXPERIMENTS, demo
 from owlfi.experiments.curves import record
+from owlfi.rules import Rule
 
 run = CliRunner().invoke
 
@@ -36,7 +37,18 @@ def test_unknown_option_is_named() -> None:
     assert "--nonsense" in result.output
 
 
-def test_demo_fits_the_rates_and_writes_a_picture(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rule",
+    [
+        owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern()),
+        pytest.param(demo.RULE, marks=pytest.mark.slow),
+    ],
+    ids=["small", "usual"],
+)
+def test_demo_fits_the_rates_and_writes_a_picture(
+    rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "RULE", rule)
     result = run(app, ["demo", "--out", str(tmp_path / "new")])
     assert result.exit_code == 0, result.output
     for word in ("location", "kurtosis", "simulator calls"):

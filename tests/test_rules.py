@@ -95,13 +95,13 @@ def failing(share):
 
 
 @pytest.mark.parametrize(
-    "rule", [owlfi.OptimallyWeighted(m=16, thetas=8), owlfi.Adaptive(m=40, thetas=8)]
+    "rule", [owlfi.OptimallyWeighted(m=40, thetas=5), owlfi.Adaptive(m=40, thetas=5)]
 )
 def test_thetas_at_which_the_simulator_fails_are_left_out_of_the_pilot(rule):
     quadrature = rule.quadrature(KEY, owlfi.Problem(failing(0.5), [0.1, 0.2, 0.4]))
-    assert 0 < len(quadrature.pilot.thetas) < 8
+    assert len(quadrature.pilot.thetas) == 3  # as many as the other rules have: compiled once
     assert np.asarray(quadrature.pilot.thetas).min() >= 0.5
-    assert quadrature.pilot.calls >= 8 * 16
+    assert quadrature.pilot.calls >= 5 * 32
 
 
 def test_a_simulator_that_fails_everywhere_is_told():
@@ -144,7 +144,9 @@ def test_smooth_simulators_are_recommended_optimal_weights():
 
 
 def test_simulators_without_structure_are_recommended_equal_weights():
-    chaotic = owlfi.Simulator(lambda theta, u: jnp.sin(1e6 * u), owlfi.Normal(), ["a"], theta=[0.0])
+    chaotic = owlfi.Simulator(
+        lambda theta, u: jnp.sin(1e6 * u), owlfi.Normal(dim=2), ["a"], theta=[0.0]
+    )
     answer = owlfi.recommend(chaotic, 128)
     assert isinstance(answer.rule, owlfi.VStatistic)
     assert "Use VStatistic" in str(answer)

@@ -24,6 +24,10 @@ def tuned(function, measure, m=64, points=owlfi.sobol, k=K):
     return owlfi.tuned_weights(k, measure, u, function(u))
 
 
+def independent_designs():
+    return jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 10, owlfi.Normal()) for i in range(50)])
+
+
 # Minimisation
 
 
@@ -76,19 +80,19 @@ def test_criterion_and_its_slope_are_those_of_the_definition(m):
 
 def test_leave_one_out_error_is_the_one_of_leaving_each_point_out():
     noise = owlfi.Normal()
-    u = owlfi.sobol(KEY, 24, noise)
-    y = jnp.exp(0.5 * u)
+    u = owlfi.sobol(KEY, 64, noise)
+    y = jnp.sin(3 * u)
     found = tune(K, noise, u[None], y[None, None])
     fit = jax.tree.map(lambda leaf: leaf[0], found.fit)
     c = tuning.FAMILIES[int(fit.family)](fit.lengthscale) + fit.constant
     gram, data = np.asarray(c.gram(u, u)), np.asarray(K.gram(y, y))
-    gram = gram + float(fit.nugget) * np.eye(24)
+    gram = gram + float(fit.nugget) * np.eye(64)
     errors, plain = [], []
-    for i in range(24):
-        rest = np.delete(np.arange(24), i)
+    for i in range(64):
+        rest = np.delete(np.arange(64), i)
         for weights, into in (
             (np.linalg.solve(gram[np.ix_(rest, rest)], gram[rest, i]), errors),
-            (np.full(23, 1 / 23), plain),
+            (np.full(63, 1 / 63), plain),
         ):
             inner = weights @ data[np.ix_(rest, rest)] @ weights
             into.append(data[i, i] - 2 * weights @ data[rest, i] + inner)
@@ -99,9 +103,9 @@ def test_leave_one_out_error_is_the_one_of_leaving_each_point_out():
 
 
 def test_an_idle_coordinate_gets_a_long_lengthscale():
-    found = tuned(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=3))
-    first, *others = np.asarray(found.certificate.lengthscale)
-    assert min(others) > 10 * first
+    found = tuned(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=2))
+    busy, idle = np.asarray(found.certificate.lengthscale)
+    assert idle > 10 * busy
 
 
 def test_smooth_functions_choose_the_smooth_family_and_kinks_a_rough_one():
@@ -155,21 +159,21 @@ def test_scores_are_chosen_where_they_make_the_simulator_smooth():
     ids=["frozen", "Student t", "Poisson", "mixture", "empirical"],
 )
 def test_every_kind_of_noise_can_be_tuned(noise):
-    found = tuned(jnp.sin, noise, m=16)
+    found = tuned(jnp.sin, noise)
     assert np.isfinite(found.weights).all()
     assert np.isfinite(found.certificate.excess)
 
 
 def test_several_thetas_share_one_set_of_weights_and_designs_have_their_own():
-    noise = owlfi.Normal()
-    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 12, noise) for i in range(3)])
-    pooled = owlfi.tuned_weights(K, noise, u[0], jnp.stack([jnp.sin(u[0]), jnp.cos(u[0])]))
-    assert pooled.weights.shape == (12,)
+    noise, u = owlfi.Normal(), independent_designs()
+    one = owlfi.sobol(KEY, 40, noise)
+    pooled = owlfi.tuned_weights(K, noise, one, jnp.stack([jnp.sin(one), jnp.cos(one), one]))
+    assert pooled.weights.shape == (40,)
     own = owlfi.tuned_weights(K, noise, u, jnp.sin(u))
-    assert own.weights.shape == (3, 12)
-    assert own.certificate.lengthscale.shape == (3, 1)
+    assert own.weights.shape == (50, 10)
+    assert own.certificate.lengthscale.shape == (50, 1)
     both = owlfi.tuned_weights(K, noise, u, jnp.stack([jnp.sin(u), jnp.cos(u)], 1))
-    assert both.weights.shape == (3, 12)
+    assert both.weights.shape == (50, 10)
     assert_allclose(jnp.array([*own.weights.sum(1), *both.weights.sum(1)]), 1.0, atol=0.3)
 
 
@@ -180,21 +184,24 @@ def test_certificate_is_near_the_true_error():
     model = models.two_moons()
     k = owlfi.SquaredExponential(0.3)
     law = law_of(KEY, model, model.theta, k)
-    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 40, model.measure) for i in range(12)])
-    y = jnp.stack([simulated(model, model.theta, points) for points in u])
-    found = owlfi.tuned_weights(k, model.measure, u, y)
-    errors = np.asarray(
-        excesses(k, law, y, jnp.stack([found.weights, jnp.full((12, 40), 1 / 40)], 1))
-    )
-    assert 1 / 3 < np.median(found.certificate.excess / errors[:, 0]) < 3
-    assert np.median(errors[:, 0] / errors[:, 1]) < 0.1
-    assert found.sum_of_absolute_weights.max() <= 31
+    ratios, gains = [], []
+    for i in range(12):
+        u = owlfi.iid(jax.random.fold_in(KEY, i), 64, model.measure)
+        y = simulated(model, model.theta, u)
+        found = owlfi.tuned_weights(k, model.measure, u, y)
+        weights = jnp.stack([found.weights, jnp.full(64, 1 / 64)])
+        error, equal = excesses(k, law, y[None], weights[None])[0]
+        ratios.append(found.certificate.excess / error)
+        gains.append(error / equal)
+        assert found.sum_of_absolute_weights <= 31
+    assert 1 / 3 < np.median(ratios) < 3
+    assert np.median(gains) < 0.1
 
 
 def test_unseen_tails_are_told():
     model = models.g_and_k()
     k = owlfi.SquaredExponential(0.5)
-    found = tuned(lambda u: model.rows(model.theta, u), model.measure, m=128, k=k)
+    found = tuned(lambda u: model.rows(model.theta, u), model.measure, k=k)
     assert found.certificate.tails > 3
     assert "outermost points" in found.explain()
 
@@ -226,7 +233,7 @@ def test_too_few_points_get_equal_weights(m):
     assert "too few" in found.explain()
 
 
-@pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 1), (5, 12), (30, 40)])
+@pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 6), (30, 40)])
 def test_few_points_and_more_coordinates_than_points_are_tuned(m, s):
     found = tuned(lambda u: jnp.sin(u).sum(1), owlfi.Normal(dim=s), m=m)
     assert np.isfinite(found.weights).all()
@@ -240,13 +247,13 @@ def test_discrete_output_is_tuned():
 
 
 def test_repeated_points_are_tuned():
-    u = jnp.repeat(owlfi.sobol(KEY, 8, owlfi.Normal()), 2, axis=0)
+    u = jnp.repeat(owlfi.sobol(KEY, 32, owlfi.Normal()), 2, axis=0)
     found = owlfi.tuned_weights(K, owlfi.Normal(), u, jnp.sin(u))
     assert np.isfinite(found.weights).all()
 
 
 def test_no_weights_explode():
-    u = jnp.stack([owlfi.iid(jax.random.fold_in(KEY, i), 10, owlfi.Normal()) for i in range(50)])
+    u = independent_designs()
     found = owlfi.tuned_weights(K, owlfi.Normal(), u, jnp.exp(u))
     assert found.sum_of_absolute_weights.max() < 31
     assert "50 designs" in found.explain()

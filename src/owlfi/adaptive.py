@@ -34,12 +34,12 @@ class AdaptiveDesign(eqx.Module):
 
     >>> import owlfi
     >>> k, noise = owlfi.SquaredExponential(1.0), owlfi.Normal()
-    >>> design = adaptive_design(jax.random.key(0), k, noise, m=48)
+    >>> design = adaptive_design(jax.random.key(0), k, noise, m=64)
     >>> while design.left:
     ...     u = design.ask()
     ...     design = design.tell(u, jnp.exp(u))  # an hour of simulation
     >>> design.quadrature().m
-    48
+    64
     """
 
     kernel: Kernel

@@ -59,9 +59,10 @@ def random_restarts(
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
-    >>> estimate = owlfi.random_restarts(jax.random.key(1), owlfi.Problem(model, x), rule)
+    >>> problem, fewer = owlfi.Problem(model, x), {"starts": 16, "restarts": 2}
+    >>> estimate = owlfi.random_restarts(jax.random.key(1), problem, rule, **fewer)
     >>> estimate.theta.round(1), estimate.calls
-    (Array([3., 1.], dtype=float64), 65632)
+    (Array([3., 1.], dtype=float64), 13344)
     """
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)

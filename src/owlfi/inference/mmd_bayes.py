@@ -71,12 +71,13 @@ def mmd_bayes(
     Raises ValueError for discrete parameters, and for simulators without derivatives.
 
     >>> import owlfi
-    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> problem, rule = owlfi.Problem(model, x), owlfi.OptimallyWeighted(32, kernel=owlfi.Matern())
-    >>> posterior = owlfi.mmd_bayes(jax.random.key(1), problem, rule, draws=100, chains=2)
+    >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
+    >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
+    >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))
+    >>> rule = owlfi.OptimallyWeighted(64, kernel=owlfi.SquaredExponential(1.0))
+    >>> posterior = owlfi.mmd_bayes(jax.random.key(1), owlfi.Problem(model, x), rule, draws=100)
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
-    ((200, 2), True)
+    ((400, 1), True)
     """
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
     if problem.simulator.on_host:

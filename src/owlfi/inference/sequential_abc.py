@@ -66,9 +66,9 @@ def sequential_abc(
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
-    >>> posterior = owlfi.sequential_abc(jax.random.key(1), owlfi.Problem(model, x), rule, rounds=3)
-    >>> thresholds = posterior.about["thresholds"]
-    >>> posterior.draws.shape, thresholds[0] > thresholds[1] > thresholds[2]
+    >>> posterior = owlfi.sequential_abc(jax.random.key(1), owlfi.Problem(model, x), rule, rounds=2)
+    >>> first, last = posterior.about["thresholds"]
+    >>> posterior.draws.shape, first > last
     ((200, 2), True)
     """
     problem.prior.check_continuous("sequential_abc")

@@ -86,7 +86,7 @@ def goodness_of_fit(
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
     >>> test = owlfi.goodness_of_fit(jax.random.key(1), owlfi.Problem(model, x), rule, bootstrap=50)
     >>> test.rejected, test.theta.round(0)
