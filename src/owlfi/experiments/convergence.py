@@ -104,12 +104,16 @@ def picture(records: list[Record]) -> Figure:
     figure = Figure(figsize=(8.4, 5.0), layout="constrained")
     panels = figure.subplots(2, 3, squeeze=False).ravel()
     for axes, (name, result) in zip(panels, results.items(), strict=False):
-        draw(axes, result["points"], "simulations $m$")
-        for way, style in ((EQUAL, (0, (1, 3))), (OPTIMAL, (0, (5, 3)))):
+        for way, style, rate in (
+            (EQUAL, (0, (1, 3)), "$m^{-1}$"),
+            (OPTIMAL, (0, (5, 3)), "theory"),
+        ):
             points = [point for point in result["points"] if point["series"] == way]
             m = np.array([point["x"] for point in points], float)
             line = points[0]["median"] * (m / m[0]) ** result["theory"][way]
-            axes.plot(m, line, color="k", linewidth=0.7, linestyle=style)
+            axes.plot(m, line, color="k", linewidth=0.7, linestyle=style, label=rate)
+        draw(axes, result["points"], "simulations $m$")
+        axes.legend(frameon=False, fontsize=6)
         axes.set_title(f"{name} ($s = {result['s']}$)", fontsize=9)
     for axes in panels[len(results) :]:
         axes.set_visible(False)
@@ -119,7 +123,7 @@ def picture(records: list[Record]) -> Figure:
 CONVERGENCE = Experiment(
     name="convergence",
     shows="error against m for each simulator, beside the rate of Theorem 3",
-    takes="3 min",
+    takes="4 min",
     repeats=20,
     quick_repeats=5,
     steps=lambda plan: len(MODELS) * len(_sizes(plan)),

@@ -58,7 +58,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
 FIGURE3A = Experiment(
     name="figure3a",
     shows="kernels k and c: optimal weights do best where k is smooth",
-    takes="3 min",
+    takes="2 min",
     repeats=20,
     quick_repeats=5,
     steps=lambda plan: len(DATA_KERNELS) * len(BASE_KERNELS) * len(_sizes(plan)),

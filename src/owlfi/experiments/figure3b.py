@@ -30,7 +30,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
 FIGURE3B = Experiment(
     name="figure3b",
     shows="dimension 5 to 100: Gaussian noise beats uniform noise while it is low",
-    takes="4 min",
+    takes="2 min",
     repeats=20,
     quick_repeats=5,
     steps=lambda plan: 3 * len(_sizes(plan)),
