@@ -54,8 +54,8 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
     assert "Status(total=100, done=100, failed=0" in ran.stdout
 
 
-def test_pages_run_as_they_are() -> None:
-    for name in ("tuning.md",):
-        page = (Path(__file__).parents[1] / "docs" / name).read_text()
-        code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+@pytest.mark.parametrize("name", ["inference.md", "tuning.md"])
+def test_page_runs_as_it_is(name: str, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / name).read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
