@@ -53,10 +53,10 @@ class AdaptiveDesign(eqx.Module):
     @property
     def left(self) -> int:
         """How many runs are left."""
-        return len(self.sequence) - len(self.points)
+        return max(0, len(self.sequence) - len(self.points))
 
     def ask(self, count: int | None = None) -> Float[Array, "count s"]:
-        """The points to run next: a pilot first, then all the others.
+        """The points to run next: a pilot first, then as many again as there are.
 
         count: how many, at most those that are left.
 
@@ -66,7 +66,7 @@ class AdaptiveDesign(eqx.Module):
         if not self.left:
             raise ValueError(f"all {n} runs are done; take the quadrature()")
         pilots = _pilots(*self.sequence.shape)
-        usual = pilots - n if n < pilots else self.left
+        usual = pilots - n if n < pilots else n
         count = min(self.left, usual if count is None else as_count("count", count))
         if n < pilots or self.y is None or n < FEWEST:
             return self._unused()[:count]
@@ -77,9 +77,19 @@ class AdaptiveDesign(eqx.Module):
         return _greedy(tuning, self.measure, self.candidates, count)
 
     def _tuned(self, y: Array) -> Tuning:
-        """Where weights do not help, those of the sequence count, and the chosen ones do not."""
+        """Where weights do not help, those of the sequence count, and the chosen ones do not.
+
+        Chosen points lie far out, where the simulator differs: a fit to all of them may suit the
+        measure worse than the pilot's.
+        """
         plain = self._in_sequence().astype(float)
-        return tune(self.kernel, self.measure, self.points[None], y[None], plain / plain.sum())
+        pilots = _pilots(*self.sequence.shape)
+        known = None
+        if len(self.points) > pilots >= FEWEST:
+            early = self.points[None, :pilots], y[None, :, :pilots]
+            known = tune(self.kernel, self.measure, *early).fit
+        whole = self.points[None], y[None]
+        return tune(self.kernel, self.measure, *whole, plain / plain.sum(), known)
 
     def _in_sequence(self) -> Array:
         return (self.points[:, None] == self.sequence).all(-1).any(1)

@@ -22,7 +22,7 @@ from owlfi.embeddings import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.quadrature import Quadrature, solve_gram, unweighted, with_certificate
-from owlfi.tuning import FAMILIES, Fit, base_gram, constant_errors, fit
+from owlfi.tuning import FAMILIES, Fit, base_gram, better_of, constant_errors, fit
 
 _LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
 FEWEST = 4
@@ -94,10 +94,12 @@ def tune(
     designs: Float[Array, "b m s"],
     samples: Float[Array, "b t m d"],
     plain: Float[Array, " m"] | None = None,
+    known: Fit | None = None,
 ) -> Tuning:
     """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
 
     plain: the weights to fall back to, and by which kernels are compared; equal where left out.
+    known: kernels fitted to other designs, which may serve these better than a fit of their own.
     """
     m = designs.shape[1]
     plain = jnp.full(m, 1 / m) if plain is None else plain
@@ -108,6 +110,8 @@ def tune(
     outermost = outermost_points(measure, designs[:, :_LARGEST_FIT])
     typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
     fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
+    if known is not None:
+        fitted = better_of(fitted, known, first, grams, jnp.asarray(outermost), typical)
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
     quadrature = _certified(designs, fitted, calm, equal, grams)

@@ -196,6 +196,29 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typic
     return jax.lax.scan(stage, (nothing, start), stages)[0][0]
 
 
+@eqx.filter_jit
+def better_of(
+    fitted: Fit,
+    known: Fit,
+    points: Float[Array, "b g m s"],
+    grams: Float[Array, "b t m m"],
+    outermost: Float[Array, "b m"],
+    typical: Float[Array, " m"],
+) -> Fit:
+    """The kernels fitted to the designs, or those known from others where these fit better."""
+
+    def one(design: tuple[Fit, Fit, Array, Array, Array]) -> Fit:
+        fitted, known, systems, grams, outermost = design
+        gram = base_gram(known.family, known.lengthscale, systems[known.coordinates])
+        matrix = gram + known.constant + known.nugget * jnp.eye(len(gram))
+        kernel = known.coordinates, known.family, known.nugget, known.constant, known.lengthscale
+        found = assess(*kernel, matrix, grams, outermost, typical)
+        better = ~(fitted.unexplained <= found.unexplained)
+        return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
+
+    return jax.lax.map(one, (fitted, known, points, grams, outermost))
+
+
 def assess(
     coordinates: Array,
     family: Array,
