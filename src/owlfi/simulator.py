@@ -151,6 +151,8 @@ class Simulations(eqx.Module):
     y: Float[Array, "t m d"]
     calls: int = eqx.field(static=True)
     """Rows that the simulator computed, those of the check included."""
+    importance: Float[Array, " t"] | None = None
+    """Prior over proposal density of each theta; None where all are drawn from the prior."""
 
 
 def simulate(
