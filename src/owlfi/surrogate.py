@@ -46,7 +46,7 @@ class Surrogate(eqx.Module):
         new = as_rows("v", v, self.points.shape[1])
         v, columns, mask = _padded(self.points, self.values)
         outputs = zip(columns, self.lengthscales, self.nuggets, strict=True)
-        both = [_predicted(v, values, mask, *parameters, new) for values, *parameters in outputs]
+        both = [_predicted(v, f, mask, scale, nugget, new) for f, scale, nugget in outputs]
         return jnp.stack([mean for mean, _ in both], 1), jnp.stack([sd for _, sd in both], 1)
 
 

@@ -268,7 +268,7 @@ def simulated_in_chunks(
 
 def _adjusted(
     problem: Problem, runs: Simulations, found: Float[np.ndarray, " t"], importance: np.ndarray
-) -> tuple[Array, Array]:
+) -> tuple[Array, np.ndarray]:
     """Draws moved to where the regression puts them at the embedding of the observations."""
     weights = 1 - found / (found.max() * (1 + 1e-9) + np.finfo(float).tiny)  # Epanechnikov
     weights = (np.maximum(weights, 0) + np.finfo(float).eps) * importance
@@ -284,7 +284,7 @@ def _adjusted(
     root = np.sqrt(weights)[:, None]
     design = root * np.column_stack([np.ones(len(v)), features])
     slopes = np.linalg.lstsq(design, root * v, rcond=_SINGULAR)[0][1:]
-    return from_real(jnp.asarray(v - features @ slopes), ends), jnp.asarray(weights)
+    return from_real(jnp.asarray(v - features @ slopes), ends), weights
 
 
 def _some(simulations: Simulations, kept: np.ndarray) -> Simulations:

@@ -94,7 +94,8 @@ def next_proposal(
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_2=1.0, theta_3=0.1, theta_4=0.1)
-    >>> problem = owlfi.Problem(model, model([3.0], owlfi.iid(jax.random.key(0), 99, model.measure)))
+    >>> x = model([3.0], owlfi.iid(jax.random.key(0), 99, model.measure))
+    >>> problem = owlfi.Problem(model, x)
     >>> thetas = problem.prior.starts(jax.random.key(1), 16)
     >>> u = owlfi.OptimallyWeighted(m=16, kernel=owlfi.Matern(2.5)).quadrature
     >>> runs = owlfi.simulate(model, thetas, u(jax.random.key(2), problem))
