@@ -124,20 +124,22 @@ class Campaign:
         *,
         share: float = SHARE,
         safety: float = SAFETY,
+        costs: bool = True,
         quadrature: Quadrature | None = None,
     ) -> Float[Array, "count p"]:
         """Add the next thetas to the design: where the posterior is uncertain, and runs are quick.
 
-        key: the same key and the same results so far give the same thetas.
+        key: the same key gives the same thetas, as far as results and run times are the same.
         problem: whose posterior it is; `results` then has importance weights, which ABC uses.
         count: how many; run them with `run`.
         share, safety: see `next_proposal`.
+        costs: whether to prefer thetas that run quickly, where times differ twofold or more.
         quadrature: of the new thetas, as in `extend`.
 
         Raises ValueError for a problem with another prior than the campaign's simulator, discrete
         parameters, and fewer than 4 thetas that are complete.
         """
-        return proposed(self, key, problem, count, share, safety, quadrature)
+        return proposed(self, key, problem, count, share, safety, costs, quadrature)
 
     def explore(
         self,
@@ -148,6 +150,7 @@ class Campaign:
         batch: int = 20,
         share: float = SHARE,
         safety: float = SAFETY,
+        costs: bool = True,
         seconds: float | None = None,
         **options: Any,
     ) -> Status:
@@ -157,11 +160,11 @@ class Campaign:
             check included; the design it begins with should take a part of it.
         batch: how many thetas are proposed at a time.
         seconds: begin no run after so many.
-        share, safety: see `next_proposal`; options: as in `run`.
+        share, safety, costs: see `propose`; options: as in `run`.
 
         Stop it or kill it at any moment: the same call goes on, to the same design.
         """
-        return explored(self, key, problem, budget, batch, share, safety, seconds, options)
+        return explored(self, key, problem, budget, batch, share, safety, costs, seconds, options)
 
     @cached_property
     def original(self) -> Simulator:

@@ -126,6 +126,7 @@ def proposed(
     count: int,
     share: float,
     safety: float,
+    costs: bool,
     quadrature: Quadrature | None = None,
 ) -> Float[Array, "count p"]:
     """Thetas from the next proposal, added to the design."""
@@ -141,7 +142,7 @@ def proposed(
         proposal_key,
         problem,
         runs,
-        seconds=_typical_seconds(design, len(runs.thetas), seconds),
+        seconds=_typical_seconds(design, len(runs.thetas), seconds) if costs else None,
         share=share,
         safety=safety,
         before=rounds[-1][1],
@@ -183,6 +184,7 @@ def explored(
     batch: int,
     share: float,
     safety: float,
+    costs: bool,
     seconds: float | None,
     options: dict[str, Any],
 ) -> Status:
@@ -199,7 +201,7 @@ def explored(
             count = min(batch, (budget - status.calls) // campaign.design.shape[1])
             if status.waiting or count < 1 or time.monotonic() >= until:
                 return status
-            proposed(campaign, _round_key(campaign, key), problem, count, share, safety)
+            proposed(campaign, _round_key(campaign, key), problem, count, share, safety, costs)
 
 
 def _affordable(campaign: StoredRuns, budget: int, options: dict[str, Any]) -> int:

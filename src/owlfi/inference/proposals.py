@@ -29,6 +29,7 @@ _SAMPLES = 16  # of the surrogate at each candidate
 _FEWEST = 4
 _MOST_OBSERVED = 500
 _MOST_COMPONENTS = 8
+_UNEQUAL = np.log(2.0)  # times that differ by less say more of the machine than of theta
 _SMALL_COMPONENT = 1e-3  # of the spread of the observations
 
 
@@ -78,7 +79,8 @@ def next_proposal(
 ) -> Proposal:
     """Where to look next, given simulations so far at thetas anywhere.
 
-    seconds: (t,) how long a run took at each theta; where left out, all cost the same.
+    seconds: (t,) how long a run took at each theta; where left out, or where they would differ by
+        less than a factor of 2 over most of the prior, all cost the same.
     share: of the prior that is to be accepted in the end.
     safety: the share of the draws that come from the prior whatever is known; it bounds the
         importance weights by 1 / safety.
@@ -217,7 +219,8 @@ def _relative_cost(v: np.ndarray, seconds: Any, new: np.ndarray) -> Float[np.nda
             f"{times.shape} with smallest {times.min() if times.size else None}"
         )
     mean, _ = fit_surrogate(v, np.log(times)[:, None]).predict(new)
-    return np.exp(np.asarray(mean)[:, 0])
+    low, high = np.quantile(mean, [0.05, 0.95])
+    return np.exp(np.asarray(mean)[:, 0]) if high - low > _UNEQUAL else np.ones(len(new))
 
 
 def _weighted_quantile(values: np.ndarray, weights: np.ndarray, level: float) -> float:
