@@ -221,34 +221,42 @@ def table(records: list[Record]) -> Table:
 def picture(records: list[Record]) -> Figure:
     """Distances of all repeats, and the posteriors of the first."""
     repeats, _ = _parted(records)
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, *right = figure.subplots(1, 3, width_ratios=[1.2, 1, 1.2])
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
     for name, marker in (("full", "o"), ("full, shared u", "x")):
         pairs = np.array([(r[name], r["budgeted"]) for r in repeats]).reshape(-1, 2)
         left.plot(*pairs.T, marker, markersize=4, label=_DESIGNS[name])
-    top = 1.05 * max((r[name] for r in repeats for name in _DESIGNS), default=1.0)
-    left.plot([0, top], [0, top], color="0.6", linewidth=0.8)
-    left.set(xlabel="distance of the full design, 10,000 runs", xlim=(0, top), ylim=(0, top))
+    ends = np.array([r[name] for r in repeats for name in _DESIGNS] or [1.0])
+    line = np.array([ends.min() / 1.3, 1.3 * ends.max()])
+    left.loglog(line, line, color="0.6", linewidth=0.8)
+    left.set(xlabel="distance of the full design, 10,000 runs (degrees)", xlim=line, ylim=line)
     left.set_ylabel("distance of the campaign, 1,000 runs")
-    left.legend(frameon=False, fontsize=8)
-    for ax, (low, high) in zip(right, ((8.8, 10.3), (18.6, 21.2)), strict=True):
-        bins = np.linspace(low, high, 26)
-        for draws, weights, label in _posteriors(repeats[:1]):
-            style = {"color": "0.8"} if label == "near-exact" else {"histtype": "step"}
-            ax.hist(draws, bins, weights=weights, label=label, **style)
-        ax.set(xlabel="direction (degrees)", xlim=(low, high))
-    right[0].set_ylabel("share of the posterior")
-    right[1].legend(frameon=False, fontsize=8)
-    for ax in (left, *right):
+    left.legend(frameon=False, fontsize=8, loc="upper left")
+    for record in repeats[:1]:
+        _draw_posteriors(right, record)
+    for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _posteriors(first: list[Record]) -> Iterator[tuple[list[float], Any, str]]:
-    for r in first:
-        for name, label in (("exact", "near-exact"), ("full_draws", "full design")):
-            yield r[name], np.full(len(r[name]), 1 / len(r[name])), label
-        yield r["draws"], r["weights"], "campaign"
+def _draw_posteriors(ax: Any, record: Record) -> None:
+    """Distribution functions: the distance is the area between two of them."""
+    for name, label, color in (
+        ("exact", "near-exact", "0.6"),
+        ("full_draws", "full design", "C0"),
+        ("draws", "campaign", "C2"),
+    ):
+        draws = np.array(record[name])
+        weights = np.array(record["weights"]) if name == "draws" else np.full_like(draws, 1)
+        order = np.argsort(draws)
+        places = np.concatenate([[8.0], draws[order], [22.0]])
+        heights = np.concatenate([[0.0], np.cumsum(weights[order]) / weights.sum(), [1.0]])
+        width = 3.0 if name == "exact" else 1.0
+        ax.step(places, heights, where="post", color=color, label=label, linewidth=width)
+    ax.plot(record["proposed"], np.full(len(record["proposed"]), -0.03), "|", color="k")
+    ax.set(xlabel="direction (degrees); ticks: those proposed", xlim=(8, 22), ylim=(-0.06, 1.02))
+    ax.set_ylabel("distribution function, first repeat")
+    ax.legend(frameon=False, fontsize=8, loc="upper center")
 
 
 WINDFARM_BUDGET = Experiment(
