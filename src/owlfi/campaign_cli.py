@@ -270,7 +270,7 @@ def _print_saved(study: "Study", campaign: "Campaign") -> None:
     certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
     if not certificate:
         return
-    runs = campaign.results(partial=study.explore is not None)
+    runs = campaign.results() if study.explore is None else campaign.results(partial=True)
     needed = runs_with_equal_weights(
         problem_of(study, campaign).kernel, runs, float(certificate.excess.mean())
     )

@@ -290,7 +290,7 @@ def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "
-            f"got {jnp.shape(thetas)}"
+            f"got {np.shape(thetas)}"
         )
     return array
 
