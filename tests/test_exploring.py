@@ -1,6 +1,7 @@
 """Campaigns that grow: proposals, points, budgets, and kills between them."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,10 +96,18 @@ def test_same_key_gives_the_same_design_after_interruptions(tmp_path, monkeypatc
     whole = pilot(tmp_path / "whole", monkeypatch)
     explore(whole, budget=61)
     broken = pilot(tmp_path / "broken", monkeypatch)
-    broken.run(executor="here", budget=2)
-    for budget in (26, 30, 45, 61):  # some end among the runs of a proposal
-        explore(Campaign.open(broken.path), budget=budget)
+    for reports in (2, 12, 14, 9):  # some end among the runs of a proposal
+        left = iter(range(reports))
+
+        def interrupt(progress, left=left):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            explore(Campaign.open(broken.path), budget=61, report=interrupt)
     broken = Campaign.open(broken.path)
+    assert 8 < len(broken.design.thetas) < 20
+    explore(broken, budget=61)
     assert_array_equal(broken.design.thetas, whole.design.thetas)
     lines = [line.rsplit(" ", 1)[0] for line in logged(tmp_path / "broken")]
     assert len(lines) - len(set(lines)) == 1  # the check
@@ -231,3 +240,15 @@ def test_simulators_with_arrays_of_their_own_run_in_campaigns(tmp_path):
     campaign = Campaign.create(tmp_path / "runs.sqlite", model, [[3.0, 1.0]], weights())
     assert campaign.run(executor="here").done == 3
     assert_allclose(campaign.results().y[0], model([3.0, 1.0], jnp.asarray(POINTS)), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_example_of_the_documentation_runs(tmp_path):
+    text = (Path(__file__).parents[1] / "docs" / "campaigns.md").read_text()
+    example = re.search(r"```python\n((?:(?!```).)*?explore.*?)```", text, re.DOTALL)[1]
+    (tmp_path / "script.py").write_text(example)
+    ran = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "direction" in ran.stdout
+    assert 970 < Campaign.open(tmp_path / "next.sqlite").status().calls <= 1000

@@ -226,9 +226,8 @@ def picture(records: list[Record]) -> Figure:
     for name, marker in (("full", "o"), ("full, shared u", "x")):
         pairs = np.array([(r[name], r["budgeted"]) for r in repeats]).reshape(-1, 2)
         left.plot(*pairs.T, marker, markersize=4, label=_DESIGNS[name])
-    ends = np.array([r[name] for r in repeats for name in _DESIGNS] or [1.0])
-    line = np.array([ends.min() / 1.3, 1.3 * ends.max()])
-    left.loglog(line, line, color="0.6", linewidth=0.8)
+    line = np.array([0, 1.05 * max((r[name] for r in repeats for name in _DESIGNS), default=1.0)])
+    left.plot(line, line, color="0.6", linewidth=0.8)
     left.set(xlabel="distance of the full design, 10,000 runs (degrees)", xlim=line, ylim=line)
     left.set_ylabel("distance of the campaign, 1,000 runs")
     left.legend(frameon=False, fontsize=8, loc="upper left")
