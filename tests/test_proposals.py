@@ -161,10 +161,11 @@ def test_quick_thetas_are_preferred(problem, runs):
     assert_allclose(same.relative, plain.relative)
 
 
-def test_points_of_their_own_and_failures_are_served(problem, runs):
-    """By the distance itself; thetas that fail are avoided."""
+@pytest.mark.parametrize("own", [False, True])
+def test_failures_are_avoided_and_the_others_still_tell(problem, own):
+    """With points of each theta's own, too, where the surrogate is of the distance itself."""
     thetas = PRIOR.starts(KEYS[2], 40)
-    u = jax.random.normal(KEYS[6], (40, 8, 1))
+    u = jax.random.normal(KEYS[6], (40, 8, 1) if own else (8, 1))
     made = simulate(problem.simulator, thetas, unweighted(u))
     y = jnp.where((thetas[:, 0] > 8)[:, None, None], jnp.nan, made.y)
     broken = Simulations(thetas, made.quadrature, y, made.calls)

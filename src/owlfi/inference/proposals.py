@@ -5,7 +5,7 @@ and densities are exact, whatever the surrogate says, and prior over proposal gi
 weights that make every run of every round count (the balance heuristic, Veach and Guibas 1995).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,24 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.inference.abc import SHARE, distances
-from owlfi.kernels import Kernel
+from owlfi.inference.abc import SHARE
+from owlfi.inference.predicted_distances import predicted_distances
 from owlfi.keys import as_key, numpy_generator
-from owlfi.mmd import squared_mmd
 from owlfi.prior import Prior
 from owlfi.problem import Problem
 from owlfi.simulator import Simulations
-from owlfi.surrogate import Surrogate, fit_surrogate
+from owlfi.surrogate import fit_surrogate
 
 SAFETY = 0.1
 _CANDIDATES = 4096
 _IN_A_BOX = 4
-_SAMPLES = 16  # of the surrogate at each candidate
-_FEWEST = 4
-_MOST_OBSERVED = 500
-_MOST_COMPONENTS = 8
 _UNEQUAL = np.log(2.0)  # times that differ by less say more of the machine than of theta
-_SMALL_COMPONENT = 1e-3  # of the spread of the observations
 
 
 class Proposal(eqx.Module):
@@ -87,9 +81,7 @@ def next_proposal(
     before: the proposal of the round before, whose boxes are made finer where it matters.
 
     Draws are proportional to prior × sqrt(P(accepted) / seconds), which has the least variance for
-    the time it takes where the surrogate is right. With one design of u for all thetas the
-    surrogate is of the simulations themselves (principal components, Higdon et al. 2008), so that
-    thetas whose squared MMD is equally large are told apart; otherwise of the root of it.
+    the time it takes where the surrogate is right (see `predicted_distances`).
 
     Raises ValueError for discrete parameters, fewer than 4 thetas that did not fail, and numbers
     out of range.
@@ -113,8 +105,8 @@ def next_proposal(
     before = the_prior(v.shape[1]) if before is None else before
     candidates = before.draw(draw_key, _CANDIDATES)
     thinned = 1 / before.density(candidates)  # how much of the prior each stands for
-    roots = _root_distances(chance_key, problem, runs, v, candidates)
-    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, _SAMPLES), share)
+    roots = predicted_distances(chance_key, problem, runs, v, candidates)
+    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), share)
     chance = (roots <= threshold).mean(1)
     wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, seconds, candidates))
     return _boxed(candidates, wanted, thinned, safety)
@@ -132,80 +124,6 @@ def importance(
     v = prior.to_uniform(thetas)
     parts = [count / len(v) * proposal.density(v) for count, proposal in rounds if count]
     return 1 / np.sum(parts, axis=0)
-
-
-def _root_distances(
-    key: Key[Array, ""], problem: Problem, runs: Simulations, v: np.ndarray, new: np.ndarray
-) -> Float[np.ndarray, "c samples"]:
-    """Samples of the root of the squared MMD that a run at new points would give."""
-    found = distances(problem, runs)
-    fine = np.isfinite(found)
-    if fine.sum() < _FEWEST:
-        raise ValueError(
-            f"proposals need at least {_FEWEST} thetas without failures, got {fine.sum()} of "
-            f"{len(fine)}; run more thetas from the prior first"
-        )
-    if runs.quadrature.points.ndim == 2 and fine.all() and not runs.quadrature.unbiased:
-        emulator = _emulate(problem, runs, v)
-        missing = _MOST_COMPONENTS - len(emulator.components)
-        basis = jnp.pad(emulator.components, ((0, missing), (0, 0), (0, 0)))
-        scores = _sampled(key, emulator, new)
-        weights = runs.quadrature.weights
-        n = problem.observed.shape[0]
-        x = problem.observed[np.linspace(0, n - 1, min(n, _MOST_OBSERVED)).astype(int)]
-        return np.asarray(_emulated(problem.kernel, x, emulator.centre, basis, weights, scores))
-    roots = _root(np.where(fine, found, found[fine].max()))  # failures are as bad as the worst
-    mean, sd = fit_surrogate(v, roots[:, None]).predict(new)
-    return np.asarray(mean + sd * jax.random.normal(key, (len(new), _SAMPLES)))
-
-
-def _root(squared: Any) -> Any:
-    return jnp.sign(squared) * jnp.sqrt(jnp.abs(squared))
-
-
-class _Emulator(NamedTuple):
-    """Simulations (m, d) as a centre and principal components, whose scores depend on theta."""
-
-    surrogate: Surrogate
-    centre: Float[Array, "m d"]
-    components: Float[Array, "q m d"]
-
-
-def _emulate(problem: Problem, runs: Simulations, v: np.ndarray) -> _Emulator:
-    y = np.asarray(runs.y)
-    spread = np.asarray(problem.observed).std(0) + np.finfo(float).tiny
-    centre = y.mean(0)
-    flat = ((y - centre) / spread).reshape(len(y), -1)
-    left, size, right = np.linalg.svd(flat, full_matrices=False)
-    large = size > _SMALL_COMPONENT * np.sqrt(flat.size)
-    count = int(max(1, min(large.sum(), _MOST_COMPONENTS)))
-    surrogate = fit_surrogate(v, left[:, :count] * size[:count])
-    components = right[:count].reshape(count, *centre.shape) * spread
-    return _Emulator(surrogate, jnp.asarray(centre), jnp.asarray(components))
-
-
-def _sampled(key: Key[Array, ""], emulator: _Emulator, new: np.ndarray) -> Float[Array, "c s q"]:
-    """Scores at new points, with zeros for components left out, so that one shape is compiled."""
-    mean, sd = (
-        jnp.pad(part, ((0, 0), (0, _MOST_COMPONENTS - part.shape[1])))
-        for part in emulator.surrogate.predict(new)
-    )
-    return mean[:, None] + sd[:, None] * jax.random.normal(key, (len(new), _SAMPLES, mean.shape[1]))
-
-
-@eqx.filter_jit
-def _emulated(
-    kernel: Kernel,
-    x: Array,
-    centre: Float[Array, "m d"],
-    basis: Float[Array, "q m d"],
-    weights: Array,
-    scores: Float[Array, "c s q"],
-) -> Float[Array, "c s"]:
-    def one(row: Float[Array, "s q"]) -> Array:
-        return _root(squared_mmd(kernel, centre + jnp.tensordot(row, basis, 1), x, weights))
-
-    return jax.lax.map(one, scores)
 
 
 def _relative_cost(v: np.ndarray, seconds: Any, new: np.ndarray) -> Float[np.ndarray, " c"]:
