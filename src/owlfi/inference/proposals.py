@@ -74,7 +74,7 @@ def next_proposal(
     """Where to look next, given simulations so far at thetas anywhere.
 
     seconds: (t,) how long a run took at each theta; where left out, or where they would differ by
-        less than a factor of 2 over most of the prior, all cost the same.
+        less than a factor of 2 over where it looks, all cost the same.
     share: of the prior that is to be accepted in the end.
     safety: the share of the draws that come from the prior whatever is known; it bounds the
         importance weights by 1 / safety.
@@ -119,7 +119,8 @@ def importance(
 
     rounds: for each how many thetas it drew, and from which proposal.
 
-    Mean one: a weighted mean over the thetas is unbiased for the mean under the prior.
+    Their mean is one: a weighted mean over the thetas is unbiased for the mean under the prior, for
+    proposals that depend on earlier draws with an error that vanishes as draws grow.
     """
     v = prior.to_uniform(thetas)
     parts = [count / len(v) * proposal.density(v) for count, proposal in rounds if count]
