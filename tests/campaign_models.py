@@ -53,6 +53,11 @@ def logged(theta, u):
     return theta[0] * u
 
 
+def scaled(theta, u):
+    """What `logged` computes, at once."""
+    return theta[0] * u
+
+
 def dies_once(theta, u):
     """Kills its process the first time, and works from then on."""
     seen = Path(os.environ["OWLFI_TEST_LOG"]) / f"{float(u[0, 0])!r}"

@@ -39,6 +39,7 @@ MATHEMATICS = [
     "special",
     "structure",
     "sums",
+    "surrogate",
     "tuned_weights",
     "tuning",
     "whitening",

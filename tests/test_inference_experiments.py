@@ -102,3 +102,15 @@ def test_exchange_rates_show_where_the_paper_s_weights_blow_up():
     assert calm["largest_squared_mmd"] < 2
     assert calm["sum_of_absolute_weights"] < 2
     assert calm["squared_mmd_of_map"] <= 1.1 * results["V"]["squared_mmd_of_map"]
+
+
+@pytest.mark.slow
+def test_campaign_of_a_tenth_of_the_runs_is_no_farther_from_the_exact_posterior():
+    results = arranged("windfarm-budget", Plan(5, quick=True))
+    assert results["most_calls"] <= 1000
+    assert results["no_farther"]["full"] == 5
+    assert results["median"]["budgeted"] < results["median"]["full, shared u"]
+    (wakes,) = results["wake_model"]  # through the store, with the wake model itself
+    assert wakes["calls"] <= 1000
+    assert wakes["budgeted"] < results["median"]["full"]
+    assert results["table"]["largest_error"] < 1e-4  # the jumps of the model are 3e-4

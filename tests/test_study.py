@@ -224,3 +224,36 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study, capsys):
     hours = (needed - 12) * campaign.status().mean_seconds / 3600
     told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
     assert capsys.readouterr().out.strip() == told
+
+
+EXPLORING = (
+    TOML.replace("thetas = 4", "budget = 40").replace('"none"', '"abc"').replace("m = 3", "m = 2")
+    + "\n[explore]\nbatch = 7\n"
+)
+
+
+def test_study_proposes_thetas_until_its_budget_is_spent(study):
+    study.write_text(EXPLORING)
+    result = invoke("run", study)
+    assert result.exit_code == 0, result.output
+    campaign = Campaign.open(study.parent / "out" / "runs.sqlite")
+    assert len(campaign.design.thetas) == 19  # of 40 calls 1 checks, 38 are of two points each
+    assert campaign.status().calls == 39
+    assert campaign.results().importance is not None
+    more = invoke("campaign", "propose", study, "--count", 3)
+    assert "3 thetas more, 6 runs to make" in more.stdout, more.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("batch = 7", "size = 2", r"explore.size: no such key; there are batch, share, safety"),
+        ("batch = 7", "share = 2", r"explore.share: must lie above 0 and be at most 1, got 2"),
+        ("budget = 40", "thetas = 4", r"explore: proposals need a budget, and method abc or none"),
+        ('"abc"', '"mmd_bayes"', r"explore: proposals need a budget"),
+    ],
+)
+def test_mistakes_in_what_to_explore_are_named(study, old, new, message):
+    study.write_text(EXPLORING.replace(old, new))
+    with pytest.raises(StudyError, match=message):
+        read_study(study)

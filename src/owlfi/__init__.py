@@ -23,6 +23,7 @@ from owlfi.inference import (  # noqa: E402
     sequential_abc,
     stored_simulations,
 )
+from owlfi.inference.proposals import Proposal, next_proposal  # noqa: E402
 from owlfi.kernels import (  # noqa: E402
     Constant,
     FunctionKernel,
@@ -74,7 +75,13 @@ from owlfi.quadrature import (  # noqa: E402
 )
 from owlfi.recommend import Recommendation, recommend  # noqa: E402
 from owlfi.results import Estimate, HypothesisTest, Posterior, load  # noqa: E402
-from owlfi.rules import Adaptive, OptimallyWeighted, UStatistic, VStatistic  # noqa: E402
+from owlfi.rules import (  # noqa: E402
+    Adaptive,
+    OptimallyWeighted,
+    UStatistic,
+    VStatistic,
+    continued_design,
+)
 from owlfi.simulator import Simulations, Simulator, simulate  # noqa: E402
 from owlfi.testing import (  # noqa: E402
     Adam,
@@ -128,6 +135,7 @@ __all__ = [
     "Prior",
     "Problem",
     "Product",
+    "Proposal",
     "Quadrature",
     "RationalQuadratic",
     "Separable",
@@ -142,6 +150,7 @@ __all__ = [
     "__version__",
     "accepted",
     "as_measure",
+    "continued_design",
     "data_term",
     "embed",
     "equal_weights",
@@ -154,6 +163,7 @@ __all__ = [
     "median_heuristic",
     "minimum_distance",
     "mmd_bayes",
+    "next_proposal",
     "models",
     "optimal_weights",
     "pooled_weights",

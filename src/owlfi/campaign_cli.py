@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +67,7 @@ def run(
     retries: Annotated[int, typer.Option(min=0, help="Of time-outs and crashes.")] = 2,
     max_failures: Annotated[float, typer.Option(help="Share of failures that stops it.")] = 0.2,
     budget: Budget = None,
+    seconds: Annotated[float | None, typer.Option(help="Begin no run after so many.")] = None,
     dask: Dask = None,
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")
@@ -83,12 +85,17 @@ def run(
             retries=retries,
             max_failures=max_failures,
             budget=budget,
+            seconds=seconds,
             accept_changes=accept_changes,
         )
 
 
 def _followed(campaign: "Campaign", **options: Any) -> None:
     """Run with a line of progress."""
+    _reported(campaign, campaign.run, **options)
+
+
+def _reported(campaign: "Campaign", work: Callable[..., Any], **options: Any) -> None:
     columns = TextColumn("{task.description}"), TimeElapsedColumn()
     with Bar(*columns, console=Console()) as bar:
         line = bar.add_task("starting", total=None)
@@ -96,7 +103,7 @@ def _followed(campaign: "Campaign", **options: Any) -> None:
         def report(progress: "Progress") -> None:
             bar.update(line, description=_described(progress))
 
-        campaign.run(report=report, **options)
+        work(report=report, **options)
     _print_status(campaign)
 
 
@@ -106,6 +113,24 @@ def _described(progress: "Progress") -> str:
         f"{progress.done} done, {progress.failed} failed, {progress.running} running, "
         f"{progress.waiting} waiting, {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
     )
+
+
+@app.command(epilog="Example: owlfi campaign propose study.toml --count 20")
+def propose(
+    study: Annotated[Path, typer.Argument(help="The study, a TOML file.")],
+    count: Annotated[int, typer.Option(min=1, help="How many thetas.")] = 20,
+) -> None:
+    """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
+    with _told():
+        from owlfi.study import make_campaign, read_study
+        from owlfi.study import propose as add
+
+        read = read_study(study)
+        campaign = make_campaign(read)
+        added = add(read, campaign, count)
+        typer.echo(
+            f"{campaign.path}: {added} thetas more, {campaign.status().waiting} runs to make"
+        )
 
 
 @app.command(epilog="Example: owlfi campaign status out/runs.sqlite --failures 5")
@@ -209,7 +234,14 @@ def work(
 def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _told():
-        from owlfi.study import infer, make_campaign, plan_study, read_study
+        from owlfi.study import (
+            explore_key,
+            infer,
+            make_campaign,
+            plan_study,
+            problem_of,
+            read_study,
+        )
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -218,7 +250,11 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
             if read.thetas:
                 plan_study(read, campaign)
                 retries = {name: read.run[name] for name in read.run if name == "retries"}
-                _followed(campaign, budget=read.budget, **retries)
+                if read.explore is None:
+                    _followed(campaign, budget=read.budget, **retries)
+                else:
+                    work = partial(campaign.explore, explore_key(read), problem_of(read, campaign))
+                    _reported(campaign, work, budget=read.budget, **read.explore, **retries)
             result = infer(read, campaign)
         if result is not None:
             typer.echo(result.summary())
@@ -234,7 +270,7 @@ def _print_saved(study: "Study", campaign: "Campaign") -> None:
     certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
     if not certificate:
         return
-    runs = campaign.results()
+    runs = campaign.results() if study.explore is None else campaign.results(partial=True)
     needed = runs_with_equal_weights(
         problem_of(study, campaign).kernel, runs, float(certificate.excess.mean())
     )

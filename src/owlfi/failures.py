@@ -68,7 +68,8 @@ def check_way(on_failure: str) -> None:
 
 def _chosen(runs: Simulations, usable: np.ndarray) -> Simulations:
     q = at_thetas(runs.quadrature, usable)
-    return Simulations(runs.thetas[usable], q, runs.y[usable], runs.calls)
+    weights = None if runs.importance is None else runs.importance[usable]
+    return Simulations(runs.thetas[usable], q, runs.y[usable], runs.calls, weights)
 
 
 def at_thetas(q: Quadrature, index: Any) -> Quadrature:
@@ -97,7 +98,8 @@ def _reweighted(
         part = _weights(q, points[i][good], kernel, measure)
         weights[i, good], scalars[:, i] = part.weights, _scalars(part)
     quadrature = Quadrature(jnp.asarray(points), jnp.asarray(weights), *jnp.asarray(scalars))
-    return Simulations(runs.thetas, quadrature, _filled(runs.y, failed), runs.calls)
+    y = _filled(runs.y, failed)
+    return Simulations(runs.thetas, quadrature, y, runs.calls, runs.importance)
 
 
 def _weights(

@@ -4,12 +4,15 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_array
+from owlfi.checks import as_array, as_rows
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points import sobol
 from owlfi.transforms import Ends, from_real, log_slope, to_real
+
+_BISECTIONS = 50  # to the last digits of a level
 
 
 class Prior(eqx.Module):
@@ -61,6 +64,20 @@ class Prior(eqx.Module):
     def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n points spread evenly over the prior, where searches may begin."""
         return sobol(key, n, Product(*self.marginals))
+
+    def from_uniform(self, v: Any) -> Float[Array, "n p"]:
+        """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
+        return Product(*self.marginals).from_uniform(jnp.asarray(v))
+
+    def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
+        """The points of the unit cube whose quantiles are theta (n, p), by bisection."""
+        wanted = np.asarray(as_rows("theta", theta, len(self.names)))
+        low, high = np.zeros(wanted.shape), np.ones(wanted.shape)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            below = np.asarray(self.from_uniform(middle)) <= wanted
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
 
     def real_widths(self) -> Float[Array, " p"]:
         """How wide each parameter is on the real line: its interquartile range."""

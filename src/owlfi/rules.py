@@ -30,10 +30,11 @@ from owlfi.quadrature import (
     unweighted,
     with_certificate,
 )
-from owlfi.simulator import simulate
+from owlfi.simulator import Simulations, simulate
 from owlfi.tuned_weights import tuned_weights
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
+_NEAREST = 12
 _WORDS = ("tuned", "median")
 
 
@@ -150,6 +151,43 @@ class Adaptive(Rule):
             thetas, factors, y = thetas[kept], factors[kept], [part[kept] for part in (*y, runs.y)]
             design = _of_thetas(design, kept).tell(u, factors * y[-1])
         return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
+
+
+def continued_design(
+    key: Key[Array, ""], problem: Problem, runs: Simulations, more: int
+) -> AdaptiveDesign:
+    """The next u's: an adaptive design that knows these runs, with `more` points to ask for.
+
+    runs: at thetas on one design of points; the kernel is fitted at the 12 that are nearest to the
+        observations.
+
+    `ask()` gives the points. Until there are 32, or 3 a coordinate, they are Sobol points; from
+    then on those that lower the error by the most.
+
+    Raises ValueError for points of each theta's own, and where a run failed at every theta.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k()
+    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 50, model.measure))
+    >>> problem = owlfi.Problem(model, x)
+    >>> u = VStatistic(m=40).quadrature(jax.random.key(1), problem)
+    >>> runs = simulate(model, problem.prior.starts(jax.random.key(2), 8), u)
+    >>> continued_design(jax.random.key(3), problem, runs, more=5).ask().shape
+    (5, 1)
+    """
+    points, measure = runs.quadrature.points, problem.simulator.measure
+    if points.ndim != 2:
+        raise ValueError(
+            f"runs have points of each theta's own, shape {points.shape}; the next points serve "
+            "all thetas, so give runs on one design (m, s)"
+        )
+    kept = _finite(runs.y, runs.thetas)
+    found = np.asarray(problem.squared_mmd(runs.y[kept], runs.quadrature))
+    y = runs.y[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
+    design = adaptive_design(key, problem.kernel, measure, as_count("more", more))
+    sequence = jnp.concatenate([points, design.sequence])
+    design = eqx.tree_at(lambda d: d.sequence, design, sequence)
+    return design.tell(points, _factors(problem, y) * y)
 
 
 def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:

@@ -151,6 +151,8 @@ class Simulations(eqx.Module):
     y: Float[Array, "t m d"]
     calls: int = eqx.field(static=True)
     """Rows that the simulator computed, those of the check included."""
+    importance: Float[Array, " t"] | None = None
+    """Prior over proposal density of each theta; None where all are drawn from the prior."""
 
 
 def simulate(
@@ -288,7 +290,7 @@ def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "
-            f"got {jnp.shape(thetas)}"
+            f"got {np.shape(thetas)}"
         )
     return array
 

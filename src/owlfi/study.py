@@ -37,11 +37,14 @@ _KEYS = {
     "method": str,
     "options": dict,
     "budget": int,
+    "explore": dict,
     "run": dict,
     "seed": int,
     "output": str,
 }
 _RUN_KEYS = {"workers": int, "time_limit": (int, float), "retries": int, "dask": str}
+_EXPLORE_KEYS = {"batch": int, "share": (int, float), "safety": (int, float)}
+_PILOT = 0.3  # of the budget, where thetas are proposed
 _RULES = ("OptimallyWeighted", "VStatistic", "UStatistic", "Adaptive")
 _WITH_A_DESIGN = ("abc", "none")
 
@@ -61,6 +64,8 @@ class Study:
     method: str
     options: dict[str, Any]
     budget: int | None
+    explore: dict[str, Any] | None
+    """How thetas are proposed, None where all come from the prior."""
     run: dict[str, Any]
     seed: int
     output: Path
@@ -96,6 +101,7 @@ class _Reader:
     def study(self) -> Study:
         self._check_keys(self.values, _KEYS)
         self._check_keys(self.values.get("run", {}), _RUN_KEYS, "run")
+        self._check_keys(self.values.get("explore", {}), _EXPLORE_KEYS, "explore")
         simulator = self._simulator()
         method = self.values.get("method", "abc")
         self._check_method(method)
@@ -112,6 +118,7 @@ class _Reader:
             method,
             self.values.get("options", {}),
             self.values.get("budget"),
+            self._explore(method),
             run,
             self.values.get("seed", 0),
             self.file.parent / self.values.get("output", "out"),
@@ -212,10 +219,23 @@ class _Reader:
         if "thetas" in self.values:
             return self.values["thetas"]
         if "budget" in self.values and "m" in self.values:
-            return max(1, self.values["budget"] // self.values["m"])
+            part = _PILOT if "explore" in self.values else 1
+            return max(1, int(part * self.values["budget"]) // self.values["m"])
         if method in _WITH_A_DESIGN:
             raise StudyError(f"{self.file}: give thetas, or budget and m, for method {method}")
         return 0
+
+    def _explore(self, method: str) -> dict[str, Any] | None:
+        if "explore" not in self.values:
+            return None
+        if method not in _WITH_A_DESIGN or "budget" not in self.values:
+            needed = "a budget, and method abc or none"
+            raise self.mistake("explore", f"proposals need {needed}")
+        for key in ("share", "safety"):
+            if not 0 < self.values["explore"].get(key, 1) <= 1:
+                got = self.values["explore"][key]
+                raise self.mistake(key, f"must lie above 0 and be at most 1, got {got}", "explore")
+        return self.values["explore"]
 
     def _check_method(self, method: str) -> None:
         function = method_called(method)
@@ -275,7 +295,20 @@ def plan_study(study: Study, campaign: Campaign) -> None:
     key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
     problem = problem_of(study, campaign)
     quadrature = study.rule.quadrature(key_points, problem)
-    campaign.plan(problem.prior.sample(key_thetas, study.thetas), quadrature)
+    draw = problem.prior.sample if study.explore is None else problem.prior.starts
+    campaign.plan(draw(key_thetas, study.thetas), quadrature)
+
+
+def explore_key(study: Study) -> Any:
+    """The key of the proposals of a study."""
+    return jax.random.fold_in(jax.random.key(study.seed), 2)
+
+
+def propose(study: Study, campaign: Campaign, count: int) -> int:
+    """Add thetas to the campaign of a study, the same however often it is interrupted."""
+    options = {name: (study.explore or {})[name] for name in study.explore or {} if name != "batch"}
+    key = jax.random.fold_in(explore_key(study), len(campaign.design.thetas))
+    return len(campaign.propose(key, problem_of(study, campaign), count, **options))
 
 
 def problem_of(study: Study, campaign: Campaign) -> Problem:
@@ -290,7 +323,8 @@ def infer(study: Study, campaign: Campaign) -> Any:
         return None
     problem = problem_of(study, campaign)
     if study.method == "abc":
-        return method(problem, campaign.results(), **study.options)
+        runs = campaign.results(partial=study.explore is not None)  # the budget may end inside
+        return method(problem, runs, **study.options)
     key = jax.random.fold_in(jax.random.key(study.seed), 1)
     return method(key, problem, study.rule, **study.options)
 

@@ -3,26 +3,30 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
+from jaxtyping import Array, Float, Key
 
 from owlfi.campaign.assembly import assembled
-from owlfi.campaign.design import Design
-from owlfi.campaign.driver import Driver, Progress, TooManyFailuresError
+from owlfi.campaign.design import Design, described
+from owlfi.campaign.driver import Driver, Limits, Progress, TooManyFailuresError
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.engines import HERE, Engine, as_engine
+from owlfi.campaign.exploring import explored, extended, proposed, with_importance
 from owlfi.campaign.outcome import RETRIED
 from owlfi.campaign.recipe import as_recipe, as_simulator, changes, sources
+from owlfi.campaign.remembering import Remembering
 from owlfi.campaign.status import Status, read_status, this_process
-from owlfi.campaign.store import Run, Store, as_bytes, digest
+from owlfi.campaign.store import Run, Store
 from owlfi.checks import as_count
 from owlfi.failures import without_failures
+from owlfi.inference.proposals import SAFETY, SHARE
 from owlfi.kernels import Kernel
+from owlfi.problem import Problem
 from owlfi.quadrature import Quadrature
 from owlfi.simulator import Simulations, Simulator, as_design
 
@@ -101,6 +105,67 @@ class Campaign:
                 store.put(**design.facts())
                 store.adopt(design.distinct())
 
+    def extend(self, thetas: Any = None, quadrature: Quadrature | None = None) -> None:
+        """Add thetas (t, p) to the design, or points u; what was run before still counts.
+
+        thetas: drawn from the prior where an inference is to follow; `propose` chooses others.
+        quadrature: for all thetas, with weights for the points there are and for new ones; where
+            each theta has points of its own, only those of the new thetas, (t, m, s).
+
+        Raises ValueError where there is no design, or points of it are left out.
+        """
+        extended(self, thetas, quadrature)
+
+    def propose(
+        self,
+        key: Key[Array, ""],
+        problem: Problem,
+        count: int,
+        *,
+        share: float = SHARE,
+        safety: float = SAFETY,
+        costs: bool = True,
+        quadrature: Quadrature | None = None,
+    ) -> Float[Array, "count p"]:
+        """Add the next thetas to the design: where the posterior is uncertain, and runs are quick.
+
+        key: the same key gives the same thetas, as far as results and run times are the same.
+        problem: whose posterior it is; `results` then has importance weights, which ABC uses.
+        count: how many; run them with `run`.
+        share, safety: see `next_proposal`.
+        costs: whether to prefer thetas that run quickly, where times differ twofold or more.
+        quadrature: of the new thetas, as in `extend`.
+
+        Raises ValueError for a problem with another prior than the campaign's simulator, discrete
+        parameters, and fewer than 4 thetas that are complete.
+        """
+        return proposed(self, key, problem, count, share, safety, costs, quadrature)
+
+    def explore(
+        self,
+        key: Key[Array, ""],
+        problem: Problem,
+        *,
+        budget: int,
+        batch: int = 20,
+        share: float = SHARE,
+        safety: float = SAFETY,
+        costs: bool = True,
+        seconds: float | None = None,
+        **options: Any,
+    ) -> Status:
+        """Run the design, then propose and run more thetas until the budget is spent.
+
+        budget: the most calls of the simulator in all, those of earlier calls, retries and the
+            check included; the design it begins with should take a part of it.
+        batch: how many thetas are proposed at a time.
+        seconds: begin no run after so many.
+        share, safety, costs: see `propose`; options: as in `run`.
+
+        Stop it or kill it at any moment: the same call goes on, to the same design.
+        """
+        return explored(self, key, problem, budget, batch, share, safety, costs, seconds, options)
+
     @cached_property
     def original(self) -> Simulator:
         """The simulator itself, which remembers nothing."""
@@ -108,10 +173,7 @@ class Campaign:
 
     @cached_property
     def design(self) -> Design:
-        """The thetas and the quadrature.
-
-        Raises ValueError for a campaign that has none yet.
-        """
+        """The thetas and the quadrature; ValueError where there is none yet."""
         with self.reading() as store:
             text = store.fact("design")
         if text is None:
@@ -127,6 +189,7 @@ class Campaign:
         retries: int = 2,
         max_failures: float = 0.2,
         budget: int | None = None,
+        seconds: float | None = None,
         check: bool = True,
         accept_changes: bool = False,
         report: Callable[[Progress], None] | None = None,
@@ -140,7 +203,8 @@ class Campaign:
             which holds everywhere.
         retries: how often a run that took too long or died is made again.
         max_failures: the share of failed runs (and at least 10) above which the campaign stops.
-        budget: the most runs to make now.
+        budget: the most runs to make now, retries included; the check is one more.
+        seconds: begin no run after so many.
         check: make the first run twice, to see that y is determined by theta and u.
         accept_changes: go on although the simulator's source has changed.
         report: called with the progress after each commit.
@@ -151,14 +215,14 @@ class Campaign:
         retries = as_count("retries", retries, 0)
         if not 0 <= max_failures <= 1:
             raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
+        limits = Limits.of(budget, seconds)
         with self.driving() as store:
             self._check_source(store, accept_changes)
             runs = self._pending(store, retries)
-            runs = runs if budget is None else runs[: as_count("budget", budget, 0)]
-            if runs:
+            if runs and limits.runs:
                 with self.started(executor=executor, workers=workers, time_limit=time_limit):
                     check = check and not store.fact("checked")
-                    self._drive(store, runs, retries, max_failures, check, report)
+                    self._drive(store, runs, retries, max_failures, check, report, limits)
         return self.status()
 
     @contextmanager
@@ -205,9 +269,17 @@ class Campaign:
         """
         with self.reading() as store:
             ended, outputs = store.ended(), store.outputs()
+            rounds = store.fact("rounds")
         runs, failed = assembled(self.design, ended, outputs, partial)
-        measure = self.original.measure
-        return without_failures(runs, failed, on_failure=on_failure, kernel=kernel, measure=measure)
+        weighted = with_importance(self, runs, failed, rounds, on_failure)
+        noise = self.original.measure
+        return without_failures(
+            weighted, failed, on_failure=on_failure, kernel=kernel, measure=noise
+        )
+
+    def forget_design(self) -> None:
+        """Read the design from the store when it is next needed."""
+        self.__dict__.pop("design", None)
 
     @property
     def simulator(self) -> Simulator:
@@ -218,7 +290,7 @@ class Campaign:
         """
         of = self.original
         return Simulator(
-            _Remembering(self),
+            Remembering(self),
             of.measure,
             of.parameters,
             prior=of.prior,
@@ -226,28 +298,12 @@ class Campaign:
             on_host=True,
         )
 
-    def rows(self, theta: Any, u: Any) -> np.ndarray:
-        """y (m, d) at one theta and u (m, s), from the store where it is known.
-
-        A run that failed, now or before, is a row of NaN; `failures` tells why.
-
-        Raises ValueError where every run failed, so that d is not known.
-        """
-        inputs = [(as_bytes(theta), as_bytes(row)) for row in np.asarray(u)]
-        runs = [Run(digest(*pair), None, *pair) for pair in inputs]
-        with self.reading() as store:
-            found = {run.digest: store.output(run.digest) for run in runs}
-        missing = {run.digest: (run, 0) for run in runs if found[run.digest] is None}
-        if missing:
-            with self.driving() as store:
-                self._check_source(store, False)
-                here = nullcontext() if self._engine else self.started(executor=HERE)
-                with here:
-                    self._drive(store, list(missing.values()), 2, 1.0, False, None)
-                found |= {name: store.output(name) for name in missing}
-        with self.reading() as store:
-            columns = store.fact("columns")
-        return np.stack([_output(run, found[run.digest], columns) for run in runs])
+    def drive(self, runs: list[Run]) -> None:
+        """Make these runs, here or on the workers of `started`."""
+        with self.driving() as store:
+            self._check_source(store, False)
+            with nullcontext() if self._engine else self.started(executor=HERE):
+                self._drive(store, [(run, 0) for run in runs], 2, 1.0, False, None, Limits())
 
     def pending(self) -> list[Run]:
         """The runs of the design that have not ended, in its order."""
@@ -274,11 +330,11 @@ class Campaign:
         share: float,
         check: bool,
         report: Callable[[Progress], None] | None,
+        limits: Limits,
     ) -> None:
         assert self._engine is not None
-        driver = Driver(
-            store, self._engine, self.recipe, retries, share, check, report, store.fact("columns")
-        )
+        options = retries, share, check, report, limits, store.fact("columns")
+        driver = Driver(store, self._engine, self.recipe, *options)
         store.put(driver=this_process(), running=0)
         try:
             driver.drive(runs)
@@ -291,19 +347,9 @@ class Campaign:
         """The failed runs with their theta, u and error, one after the other."""
         with self.reading() as store:
             failed = store.failures(most)
-        return "\n".join(self._described(*failure) for failure in failed)
-
-    def _described(
-        self, place: int | None, state: str, attempts: int, error: str, theta: Any, u: Any
-    ) -> str:
-        if place is not None:
-            i, j = divmod(place, self.design.shape[1])
-            points = np.asarray(self.design.quadrature.points)
-            theta, u = self.design.thetas[i], (points[i] if points.ndim == 3 else points)[j]
-        else:
-            theta, u = np.frombuffer(theta), np.frombuffer(u)
-        tries = "" if attempts == 1 else f" ({attempts} attempts)"
-        return f"{state}{tries} at theta = {theta}, u = {u}: {error.strip()}"
+            planned = store.fact("design") is not None
+        design = self.design if planned else None
+        return "\n".join(described(design, *failure) for failure in failed)
 
     def _check_source(self, store: Store, accept: bool) -> None:
         now = sources(self.recipe)
@@ -343,32 +389,7 @@ class Campaign:
             store.close()
 
 
-@dataclass(frozen=True)
-class _Remembering:
-    """A generator that asks the campaign."""
-
-    campaign: Campaign = field(repr=False)
-
-    def __call__(self, theta: Any, u: Any) -> np.ndarray:
-        return self.campaign.rows(np.asarray(theta), np.asarray(u))
-
-
 def _as_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
     simulator = as_simulator(simulator)
     checked, _ = as_design(simulator, thetas, quadrature)
     return Design(np.asarray(checked), quadrature)
-
-
-def _output(
-    run: Run, found: tuple[str, bytes | None, str] | None, columns: int | None
-) -> np.ndarray:
-    assert found is not None
-    state, y, error = found
-    if y is None and columns is not None:
-        return np.full(columns, np.nan)
-    if y is None:
-        raise ValueError(
-            f"the simulator failed ({state}) at theta = {np.frombuffer(run.theta)}, "
-            f"u = {np.frombuffer(run.u)}: {error}"
-        )
-    return np.frombuffer(y)

@@ -48,3 +48,23 @@ class Design(NamedTuple):
                 named.update(u)
                 yield Run(named.digest(), place, theta, u)
                 place += 1
+
+
+def described(
+    design: Design | None,
+    place: int | None,
+    state: str,
+    attempts: int,
+    error: str,
+    theta: Any,
+    u: Any,
+) -> str:
+    """A failed run with its theta and u, which those of the design have by their place."""
+    if place is not None and design is not None:
+        i, j = divmod(place, design.shape[1])
+        points = np.asarray(design.quadrature.points)
+        theta, u = design.thetas[i], (points[i] if points.ndim == 3 else points)[j]
+    else:
+        theta, u = np.frombuffer(theta), np.frombuffer(u)
+    tries = "" if attempts == 1 else f" ({attempts} attempts)"
+    return f"{state}{tries} at theta = {theta}, u = {u}: {error.strip()}"

@@ -1,5 +1,6 @@
 """The loop that hands out runs, collects what ended, and commits it within 50 ms."""
 
+import math
 import queue
 import time
 from collections import deque
@@ -13,6 +14,7 @@ import numpy as np
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
 from owlfi.campaign.store import Run, Store
+from owlfi.checks import as_count
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
@@ -39,6 +41,26 @@ class NotRepeatableError(ValueError):
     """y came out differently the second time."""
 
 
+class Limits(NamedTuple):
+    """When to begin no more: runs left, and the moment on the monotonic clock."""
+
+    runs: float = math.inf
+    until: float = math.inf
+
+    @classmethod
+    def of(cls, budget: int | None, seconds: float | None) -> "Limits":
+        """So many runs and seconds from now; without a limit where left out."""
+        runs = math.inf if budget is None else as_count("budget", budget, 0)
+        if seconds is None:
+            return cls(runs)
+        if not seconds >= 0:
+            raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
+        return cls(runs, time.monotonic() + seconds)
+
+
+_NO_LIMITS = Limits()
+
+
 @dataclass
 class _Task:
     run: Run
@@ -58,9 +80,11 @@ class Driver:
     failure_share: float
     check: bool
     report: Callable[[Progress], None] | None = None
+    limits: Limits = _NO_LIMITS
     columns: int | None = None
     done: int = 0
     failed: int = 0
+    begun: int = 0
     started: float = field(default_factory=time.monotonic)
     _waiting: deque[_Task] = field(default_factory=deque)
     _flying: dict["Future[Outcome]", _Task] = field(default_factory=dict)
@@ -86,11 +110,17 @@ class Driver:
             self._commit()
 
     def _feed(self) -> None:
-        while self._waiting and len(self._flying) < self.engine.ahead:
+        while self._waiting and len(self._flying) < self.engine.ahead and self._may_begin():
             task = self._waiting.popleft()
+            self.begun += task.expected is None
             future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
             self._flying[future] = task
             future.add_done_callback(self._landed.put)
+
+    def _may_begin(self) -> bool:
+        checking = self._waiting[0].expected is not None
+        within = self.begun < self.limits.runs or checking
+        return within and time.monotonic() < self.limits.until
 
     def _collect(self) -> None:
         """What ends within a moment of the first."""
@@ -128,6 +158,7 @@ class Driver:
     def _lost(self, task: _Task) -> Outcome | None:
         """The engine broke down before it ran this; again, but not for ever."""
         task.losses += 1
+        self.begun -= task.expected is None
         if task.losses > _MOST_LOSSES:
             return Outcome(CRASH, error=f"the engine broke down {task.losses} times")
         self._waiting.appendleft(task)
@@ -136,7 +167,7 @@ class Driver:
     def _judge(self, task: _Task, outcome: Outcome) -> None:
         if task.expected is not None:
             _compare(task.run, task.expected, outcome)
-            self.store.put(checked=True)
+            self.store.put(checked=True, checks=(self.store.fact("checks") or 0) + 1)
             return
         outcome = self._of_one_dimension(outcome)
         task.attempts += 1

@@ -58,7 +58,10 @@ def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
 def row_function(recipe: str) -> Callable[[Any, Any], Any]:
     """The generator, compiled where it is JAX, so that each row is computed at one fixed shape."""
     simulator = as_simulator(decode(recipe))
-    return simulator.generator if simulator.on_host else jax.jit(simulator.generator)
+    generator = simulator.generator
+    if simulator.on_host:
+        return generator
+    return jax.jit(lambda theta, u: generator(theta, u))  # modules with arrays have no hash
 
 
 def _attempt(

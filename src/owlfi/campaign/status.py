@@ -22,6 +22,8 @@ class Status:
     """Of the runs that are done, NaN where there are none."""
     failures: dict[str, int]
     """How many runs failed in which way."""
+    calls: int = 0
+    """How often the simulator was called, attempts, checks and runs outside the design included."""
     driver: str = ""
     """Who is running it at the moment, if anyone."""
 
@@ -44,6 +46,7 @@ def read_status(store: Store) -> Status:
         running=store.fact("running") or 0 if driver else 0,
         mean_seconds=seconds / done if done else float("nan"),
         failures=failures,
+        calls=store.calls(),
         driver=driver,
     )
 

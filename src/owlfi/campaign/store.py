@@ -155,6 +155,16 @@ class Store:
         query = "SELECT state, y, error FROM runs WHERE digest = ?"
         return self.connection.execute(query, [name]).fetchone()
 
+    def seconds(self) -> dict[bytes, float]:
+        """How long each run took that is done; imported ones do not tell."""
+        query = "SELECT digest, seconds FROM runs WHERE state = ? AND seconds > 0"
+        return dict(self.connection.execute(query, [DONE]))
+
+    def calls(self) -> int:
+        """How often the simulator was called, attempts and checks of all runs that ended."""
+        attempts = self.connection.execute("SELECT total(attempts) FROM runs").fetchone()[0]
+        return int(attempts) + (self.fact("checks") or 0)
+
     def counts(self) -> dict[str, tuple[int, float]]:
         """For each state the number of runs of the design, and their seconds."""
         rows = self.connection.execute(

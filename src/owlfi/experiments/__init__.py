@@ -14,6 +14,7 @@ from owlfi.experiments.power import POWER
 from owlfi.experiments.table1 import TABLE1
 from owlfi.experiments.table2 import TABLE2
 from owlfi.experiments.windfarm import WINDFARM
+from owlfi.experiments.windfarm_budget import WINDFARM_BUDGET
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -30,6 +31,7 @@ EXPERIMENTS = {
         FIGURE4,
         ACCURACY,
         WINDFARM,
+        WINDFARM_BUDGET,
         EXCHANGE,
         POWER,
     )

@@ -4,6 +4,7 @@ All of it works on `Simulations`, so that a run is never needed twice: another t
 weighting asks for no simulation.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,10 +84,11 @@ def accepted(
     on_failure: str = "reject",
     base_kernel: Kernel | None = None,
 ) -> Posterior:
-    """The posterior of simulations at parameters from the prior.
+    """The posterior of simulations at parameters from the prior, or with importance weights.
 
     share: of the parameters to keep, those with the smallest squared MMD; 5% where neither this
-        nor a threshold is given.
+        nor a threshold is given. Of parameters with `simulations.importance`, those that make up
+        this share of the prior, the last of them in part.
     threshold: the largest squared MMD to keep.
     adjust: correct each draw by a local linear regression on the mean embedding of its simulations
         (Beaumont, Zhang and Balding 2002); draws then have weights.
@@ -103,7 +105,8 @@ def accepted(
         simulations, failed, on_failure=on_failure, kernel=base_kernel, measure=measure
     )
     found = distances(problem, runs)
-    kept = _nearest(found, len(failed), share, threshold)
+    importance = None if runs.importance is None else np.asarray(runs.importance)
+    kept = _nearest(found, len(failed), share, threshold, importance)
     about = {
         "method": "ABC",
         "threshold": float(found[kept[-1]] if threshold is None else threshold),
@@ -111,19 +114,41 @@ def accepted(
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
         "adjusted": adjust,
     }
-    thetas, weights = runs.thetas[kept], jnp.full(len(kept), 1 / len(kept))
+    thetas, weights = runs.thetas[kept], np.full(len(kept), 1 / len(kept))
+    if importance is not None:
+        mass = math.inf if threshold is not None else _share(share) * len(failed)
+        weights = _within(importance[kept], mass)
+        about["effective_draws"] = float(1 / np.sum(weights**2))
     if adjust:
-        thetas, weights = _adjusted(problem, _some(runs, kept), found[kept])
-    return Posterior(problem.prior.names, thetas, weights, runs.calls, 1, about)
+        thetas, weights = _adjusted(problem, _some(runs, kept), found[kept], weights)
+    return Posterior(problem.prior.names, thetas, jnp.asarray(weights), runs.calls, 1, about)
+
+
+def _share(share: float | None) -> float:
+    return SHARE if share is None else share
+
+
+def _within(importance: np.ndarray, mass: float) -> np.ndarray:
+    """Weights that sum to one, of draws in the order of their distance up to a prior mass."""
+    before = np.cumsum(importance) - importance
+    weights = np.minimum(importance, np.maximum(mass - before, 0))
+    return weights / weights.sum()
 
 
 def _nearest(
-    found: np.ndarray, simulated: int, share: float | None, threshold: float | None
+    found: np.ndarray,
+    simulated: int,
+    share: float | None,
+    threshold: float | None,
+    importance: np.ndarray | None,
 ) -> np.ndarray:
     """The places of the smallest distances, in their order."""
     order = np.argsort(found, kind="stable")
+    if threshold is None and importance is not None:
+        before = np.cumsum(importance[order]) - importance[order]
+        return order[before < _share(share) * simulated]  # importance has mean one
     if threshold is None:
-        return order[: max(1, round((SHARE if share is None else share) * simulated))]
+        return order[: max(1, round(_share(share) * simulated))]
     kept = order[found[order] <= threshold]
     if not len(kept):
         raise ValueError(
@@ -242,11 +267,11 @@ def simulated_in_chunks(
 
 
 def _adjusted(
-    problem: Problem, runs: Simulations, found: Float[np.ndarray, " t"]
-) -> tuple[Array, Array]:
+    problem: Problem, runs: Simulations, found: Float[np.ndarray, " t"], importance: np.ndarray
+) -> tuple[Array, np.ndarray]:
     """Draws moved to where the regression puts them at the embedding of the observations."""
     weights = 1 - found / (found.max() * (1 + 1e-9) + np.finfo(float).tiny)  # Epanechnikov
-    weights = np.maximum(weights, 0) + np.finfo(float).eps
+    weights = (np.maximum(weights, 0) + np.finfo(float).eps) * importance
     weights = weights / weights.sum()
     n = problem.observed.shape[0]
     places = problem.observed[np.linspace(0, n - 1, min(n, _LANDMARKS)).astype(int)]
@@ -259,12 +284,14 @@ def _adjusted(
     root = np.sqrt(weights)[:, None]
     design = root * np.column_stack([np.ones(len(v)), features])
     slopes = np.linalg.lstsq(design, root * v, rcond=_SINGULAR)[0][1:]
-    return from_real(jnp.asarray(v - features @ slopes), ends), jnp.asarray(weights)
+    return from_real(jnp.asarray(v - features @ slopes), ends), weights
 
 
 def _some(simulations: Simulations, kept: np.ndarray) -> Simulations:
     quadrature = at_thetas(simulations.quadrature, kept)
-    return Simulations(simulations.thetas[kept], quadrature, simulations.y[kept], simulations.calls)
+    weights = None if simulations.importance is None else simulations.importance[kept]
+    y = simulations.y[kept]
+    return Simulations(simulations.thetas[kept], quadrature, y, simulations.calls, weights)
 
 
 def _check_cut(share: float | None, threshold: float | None) -> None:
