@@ -118,7 +118,7 @@ def test_unknown_way_to_go_on_is_refused_before_any_simulation():
 
 
 def test_runs_that_tuned_the_rule_are_the_first_draws():
-    """Six of them are known; ninety-four more take 16 calls each, and 3 to check the generator."""
+    """Six of them are known; ninety-four more take 16 calls each, and 4 to check the generator."""
     problem, made = runs()
     quadrature = unweighted(made.quadrature.points[:16])
     pilot = Pilot(made.thetas[:6], made.y[:6, :16], 200)
@@ -126,7 +126,7 @@ def test_runs_that_tuned_the_rule_are_the_first_draws():
     drawn = prior_runs(KEY, problem, quadrature, 100)
     assert_allclose(drawn.thetas[:6], pilot.thetas)
     assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points)
-    assert drawn.calls == 200 + 94 * 16 + 3
+    assert drawn.calls == 200 + 94 * 16 + 4
     assert prior_runs(KEY, problem, quadrature, 4).calls == 200
 
 
@@ -187,7 +187,7 @@ def test_sequential_thresholds_fall_and_draws_concentrate():
     posterior = owlfi.sequential_abc(KEY, problem, RULE, **options)
     thresholds = posterior.about["thresholds"]
     assert np.all(np.diff(thresholds) < 0)
-    assert posterior.calls == 4 * 200 * 64 + 4 * 3
+    assert posterior.calls == 4 * 200 * 64 + 4 * 4
     assert_allclose(posterior.weights.sum(), 1)
     assert posterior.sd[0] < 0.6
 

@@ -94,6 +94,13 @@ def test_bounded_and_half_bounded_noise_stay_in_their_support():
     assert np.abs(points[:, 1]).max() <= 1
 
 
+def test_more_runs_than_planned_leave_none():
+    design = owlfi.adaptive_design(KEY, K, owlfi.Normal(), 4).tell(np.ones((5, 1)), np.ones(5))
+    assert design.left == 0
+    with pytest.raises(ValueError, match="all 5 runs are done"):
+        design.ask()
+
+
 def test_what_is_told_must_fit():
     design = adaptive_design(KEY, K, owlfi.Normal(), 40)
     u = design.ask()

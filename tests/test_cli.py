@@ -87,6 +87,19 @@ def test_reproduce_of_an_unknown_name_lists_the_known_ones() -> None:
     assert "convergence" in result.output
 
 
+@pytest.mark.parametrize("command", [["demo"], ["reproduce", "table1"]])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(command, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run(app, [*command, "--out", str(tmp_path / "file" / "folder")])
+    assert result.exit_code == 2
+    assert "nothing can be" in result.output
+
+
+def test_seeds_are_checked() -> None:
+    result = run(app, ["demo", "--seed", "9" * 30])
+    assert result.exit_code == 2
+
+
 def test_reproduce_refuses_no_repeats() -> None:
     assert run(app, ["reproduce", "table1", "--repeats", "0"]).exit_code == 2
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from owlfi.certificate import Verdict
+from owlfi.rules import median_weights
 
 KEY = jax.random.key(8)
 MODEL = owlfi.models.g_and_k()
@@ -50,7 +51,7 @@ def test_u_statistic_is_unbiased_and_the_v_statistic_is_not():
 def test_pilot_runs_are_counted_and_kept(name):
     quadrature = RULES[name].quadrature(KEY, PROBLEM)
     assert quadrature.pilot.y.shape == (3, 40, 1)
-    assert quadrature.pilot.calls == 3 * 40 + 3  # and the check that y repeats itself
+    assert quadrature.pilot.calls == 3 * 40 + 4  # and the check that y repeats itself
     again = owlfi.simulate(MODEL, quadrature.pilot.thetas, quadrature).y
     assert_allclose(again, quadrature.pilot.y, rtol=1e-12)
 
@@ -109,7 +110,7 @@ def test_a_simulator_that_fails_everywhere_is_told():
         owlfi.OptimallyWeighted(m=8).quadrature(KEY, owlfi.Problem(failing(2.0), [0.1, 0.2]))
 
 
-@pytest.mark.parametrize("kernel", ["tunde", None, 1.0])
+@pytest.mark.parametrize("kernel", ["tunde", None, 1.0, np.ones(2)])
 def test_other_words_for_the_kernel_are_refused(kernel):
     with pytest.raises(ValueError, match="kernel must be 'tuned', 'median' or a kernel"):
         owlfi.OptimallyWeighted(kernel=kernel)
@@ -120,6 +121,34 @@ def test_numbers_of_points_are_checked(m):
     for rule in (owlfi.VStatistic, owlfi.UStatistic, owlfi.OptimallyWeighted, owlfi.Adaptive):
         with pytest.raises(ValueError, match="m must be a whole number"):
             rule(m=m)
+
+
+def test_points_are_a_function():
+    for rule in (owlfi.VStatistic, owlfi.OptimallyWeighted):
+        with pytest.raises(ValueError, match=r"points must be a function.*'sobol'"):
+            rule(points="sobol")
+
+
+def test_vanishing_weights_of_the_median_rule_are_replaced_and_told():
+    close = median_weights(owlfi.Normal(), np.array([[0.0], [0.05]]))  # and so is the lengthscale
+    assert_allclose(close.weights, 0.5)
+    assert "nearly vanish" in close.explain()
+
+
+def test_simulators_of_another_dimension_than_the_data_are_refused_before_the_pilot():
+    calls = []
+
+    def wide(theta, u):
+        calls.append(len(u))
+        return np.hstack([u, u])
+
+    prior = owlfi.Prior(a=owlfi.Uniform(0.5, 2.0))
+    model = owlfi.Simulator(wide, owlfi.Normal(), ["a"], prior=prior, on_host=True)
+    for rule in (owlfi.OptimallyWeighted(m=8), owlfi.Adaptive(m=8)):
+        calls.clear()
+        with pytest.raises(ValueError, match="gives 2 columns where 1 were observed"):
+            rule.quadrature(KEY, owlfi.Problem(model, [0.1, 0.2, 0.4]))
+        assert sum(calls) <= 4
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -150,6 +179,22 @@ def test_simulators_without_structure_are_recommended_equal_weights():
     answer = owlfi.recommend(chaotic, 128)
     assert isinstance(answer.rule, owlfi.VStatistic)
     assert "Use VStatistic" in str(answer)
+
+
+def test_a_simulator_that_does_not_depend_on_u_is_told():
+    constant = owlfi.Simulator(lambda theta, u: 0 * u, owlfi.Normal(), ["a"], theta=[0.0])
+    assert "do not depend on u" in str(owlfi.recommend(constant, 16))
+
+
+def test_expensive_simulators_run_their_pilot_once():
+    calls = []
+
+    def slow(theta, u):
+        calls.append(len(u))
+        return np.sin(u)
+
+    model = owlfi.Simulator(slow, owlfi.Normal(), ["a"], theta=[0.0], on_host=True)
+    assert owlfi.recommend(model, 64).pilot_runs == sum(calls) == 64 + 4
 
 
 def test_recommendation_needs_a_theta_and_a_budget():

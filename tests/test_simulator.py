@@ -93,7 +93,7 @@ def test_simulate_runs_every_theta_on_every_point_and_counts(place):
     thetas = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]])
     runs = simulate(simulator, thetas, quadrature())
     assert runs.y.shape == (2, 3, 2)
-    assert runs.calls == 2 * 3 + 3
+    assert runs.calls == 2 * 3 + 4
     assert simulate(simulator, thetas, quadrature(), check=False).calls == 6
     assert_allclose(runs.y[1], U**2, rtol=1e-15)
 
@@ -188,6 +188,26 @@ def test_uniform_form_of_a_measure_with_quantiles_on_the_host_runs_there():
 # Errors
 
 
+@pytest.mark.parametrize(
+    "generator",
+    [
+        lambda theta, u: u + np.random.default_rng(0).normal(size=u.shape),
+        lambda theta, u: np.cumsum(u, 0),
+    ],
+    ids=["seeded inside", "rows that add up"],
+)
+def test_rows_that_depend_on_the_rows_before_them_are_found(generator):
+    with pytest.raises(ValueError, match="not determined by theta and u"):
+        simulate(Simulator(generator, NOISE, ["a"], on_host=True), [1.0], quadrature())
+
+
+@pytest.mark.parametrize("y", [np.ones((3, 1)) * 1j, np.full((3, 1), "1"), [["1"]] * 3])
+def test_what_is_no_real_number_is_refused(y):
+    simulator = Simulator(lambda theta, u: y, NOISE, ["a"], on_host=True)
+    with pytest.raises(ValueError, match="array of real numbers"):
+        simulator([1.0], U)
+
+
 def test_random_numbers_inside_the_generator_are_found_before_the_work():
     rng = np.random.default_rng(0)
     seen = []
@@ -248,7 +268,7 @@ def test_errors_of_the_generator_reach_the_user():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((in_jax, NOISE, "abc"), "list of names, got the text"),
+        ((in_jax, NOISE, "abc"), "list of names, got 'abc'"),
         ((in_jax, NOISE, ["a", "a", "b"]), "different names"),
         ((in_jax, NOISE, [1, 2, 3]), "list of names"),
         (("in_jax", NOISE, NAMES), "generator must be a function"),

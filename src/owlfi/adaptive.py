@@ -18,6 +18,7 @@ from owlfi.checks import as_count, as_rows
 from owlfi.coordinates import coordinate_systems
 from owlfi.embeddings import embed
 from owlfi.kernels import Kernel, as_kernel
+from owlfi.keys import as_key
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.points import sobol
 from owlfi.quadrature import Quadrature
@@ -137,7 +138,7 @@ def adaptive_design(key: Key[Array, ""], kernel: Any, measure: Any, m: int) -> A
     m counts every run, those of the pilot included.
     """
     measure, m = as_measure(measure), as_count("m", m)
-    keys = jax.random.split(key, 3)
+    keys = jax.random.split(as_key(key), 3)
     narrow, wide = (sobol(k, _CANDIDATES, Uniform(dim=measure.dim)) for k in keys[1:])
     spread = 2.0 if measure.dim == 1 else 1 + 0.9 / measure.dim
     candidates = jnp.concatenate([_spread(measure, narrow, 1.0), _spread(measure, wide, spread)])

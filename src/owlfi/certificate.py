@@ -9,7 +9,9 @@ from jaxtyping import Array, Float, Int
 
 LARGEST_UNEXPLAINED = 0.9
 UNSEEN_TAILS = 3.0
+_NOTHING = 1e-12  # unexplained variance that is rounding
 LARGEST_ABSOLUTE_SUM = 30.0
+SMALLEST_SUM = 0.5  # weights of a probability measure should sum to about 1
 
 
 class Verdict(IntEnum):
@@ -21,6 +23,7 @@ class Verdict(IntEnum):
     UNEXPLAINED = 3
     HARMFUL = 4
     EXPLODING = 5
+    VANISHING = 6
 
 
 class Certificate(eqx.Module):
@@ -67,8 +70,8 @@ def explanation(
 def _untuned(m: int, amplified: float, equal: bool, condition: float) -> list[str]:
     if equal:
         return [
-            f"All {m} points have the same weight, and nothing is known of the error; "
-            "OptimallyWeighted(kernel='tuned') estimates it."
+            f"All points (m = {m}) have the same weight, and no simulation was used to estimate "
+            "the error; OptimallyWeighted(kernel='tuned') does."
         ]
     size = f"The weights of the {m} points come from a kernel that never saw a simulation; "
     size += f"their absolute values sum to {amplified:.3g} (condition {condition:.0e})."
@@ -78,7 +81,10 @@ def _untuned(m: int, amplified: float, equal: bool, condition: float) -> list[st
 def _helps(m: int, certificate: Certificate) -> str:
     match int(certificate.verdict):
         case Verdict.CONSTANT:
-            return "The simulations do not depend on u: equal weights are exact."
+            return (
+                "The simulations do not depend on u as far as the data kernel sees: equal weights "
+                "are exact. If y does vary, give a kernel of a shorter lengthscale."
+            )
         case Verdict.TOO_FEW:
             return f"{m} points are too few to tune weights (4 are needed): equal weights are used."
         case Verdict.EXPLODING:
@@ -86,6 +92,12 @@ def _helps(m: int, certificate: Certificate) -> str:
                 "Equal weights are used: optimal ones explode for this kernel at these points "
                 f"(absolute values that sum to more than {LARGEST_ABSOLUTE_SUM:.0f}) and would "
                 "amplify every deviation. Use kernel='tuned', sobol points, or more points."
+            )
+        case Verdict.VANISHING:
+            return (
+                "Equal weights are used: optimal ones nearly vanish (they sum to less than "
+                f"{SMALLEST_SUM}), since the kernel sees too little around these {m} points. Use "
+                "kernel='tuned', or more points."
             )
         case Verdict.UNEXPLAINED:
             return (
@@ -103,15 +115,15 @@ def _helps(m: int, certificate: Certificate) -> str:
     return (
         f"The weights help: the squared MMD is off by about {float(certificate.excess):.1e}, "
         f"estimated {gain:,.3g} times less than with equal weights at these {m} points, tails "
-        f"apart. Unexplained variance {float(certificate.unexplained):.1g}."
+        f"apart. Unexplained variance {max(0.0, float(certificate.unexplained)):.1g}."
     )
 
 
 def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
-    if int(certificate.verdict) in (Verdict.CONSTANT, Verdict.TOO_FEW, Verdict.EXPLODING):
+    if bool(jnp.isnan(certificate.excess)) or int(certificate.verdict) == Verdict.CONSTANT:
         return []
     found = []
-    unexplained = float(certificate.unexplained)
+    unexplained = float(certificate.unexplained)  # rounding may take it below 0
     if float(certificate.tails) > UNSEEN_TAILS:
         found.append(
             "The outermost points fit badly: beyond them the simulator changes faster than seen "
@@ -129,8 +141,8 @@ def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[
             "smooth. Double m and see whether the unexplained variance falls; if not, use "
             "coordinates of u along which y is smooth."
         )
-    elif int(certificate.family) > 0:
-        found.append("The fit found kinks in y: more points help, at a slower rate.")
+    elif int(certificate.family) > 0 and unexplained > _NOTHING:
+        found.append("A rough kernel fitted y best: more points help, at a slower rate.")
     return [*found, *_exploding(amplified)]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ from owlfi.version import __version__
 if TYPE_CHECKING:  # JAX takes a second to import, help and version need not wait for it
     from owlfi.experiments import experiment
     from owlfi.experiments.experiment import Experiment, Plan, Record
+
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random numbers.")]
 
 app = typer.Typer(
     help="Fit simulators to data with far fewer runs: optimally weighted discrepancies.",
@@ -47,7 +50,7 @@ def main(
 @app.command(epilog="Example: owlfi demo --out results --seed 1")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out"),
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Fit the g-and-k distribution to exchange rates, from the data to a picture.
 
@@ -58,10 +61,10 @@ def demo(
     from owlfi.experiments.demo import fit, picture, table
 
     console = Console()
+    _writable(out)
     with console.status("Fitting"):
         estimate = fit(jax.random.key(seed))
     console.print(_rendered(table(estimate)))
-    out.mkdir(parents=True, exist_ok=True)
     picture(estimate).savefig(out / "demo.png", dpi=200)
     console.print(f"Picture: {out / 'demo.png'}")
 
@@ -71,7 +74,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="Which; without a name they are listed.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="A coarse answer in a minute.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repeats; more is sharper.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = Path(
         "out"
     ),
@@ -92,6 +95,7 @@ def reproduce(
             f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
         )
     experiment = EXPERIMENTS[name]
+    _writable(out)
     plan = experiment.plan(repeats, quick)
     records = _followed(experiment, plan, seed, out, console)
     if not records:
@@ -101,6 +105,18 @@ def reproduce(
         console.print(f"Written: {path}")
     if len(records) < experiment.steps(plan):
         raise typer.Exit(1)
+
+
+def _writable(out: Path) -> None:
+    """The folder, made before the work begins.
+
+    Raises BadParameter where nothing can be written to it.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise typer.BadParameter(f"nothing can be written to --out {out}: {error}") from error
 
 
 def _followed(

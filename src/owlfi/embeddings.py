@@ -268,7 +268,7 @@ def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
         return weight * embedding(_merge((*((1.0, (f,)) for f in separable), *gaussian)))
 
     nodes = (jnp.asarray(weights), precisions)
-    if _on_host(measure):
+    if on_host(measure):
         return reduce(add, (term(node) for node in zip(*nodes, strict=True)))
     return jax.lax.map(term, nodes).sum(0)
 
@@ -323,6 +323,7 @@ def _gamma_rule(
     return x.clip(-150), weights  # beyond, no embedding changes and scales would overflow
 
 
-def _on_host(measure: Measure) -> bool:
+def on_host(measure: Measure) -> bool:
+    """Whether some of its density is scipy's, which JAX cannot trace."""
     parts = getattr(measure, "parts", None) or getattr(measure, "components", None) or ()
-    return isinstance(measure, FrozenContinuous) or any(_on_host(part) for part in parts)
+    return isinstance(measure, FrozenContinuous) or any(on_host(part) for part in parts)

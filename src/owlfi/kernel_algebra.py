@@ -146,7 +146,7 @@ class ScaledKernel(Kernel):
 class Constant(Kernel):
     """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""
 
-    value: Array = eqx.field(converter=lambda v: positive("constant", v, number=True), default=1.0)
+    value: Array = eqx.field(converter=lambda v: positive("value", v, number=True), default=1.0)
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
@@ -161,6 +161,10 @@ class FunctionKernel(Kernel):
     """
 
     function: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of two points, got {self.function!r}")
 
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)

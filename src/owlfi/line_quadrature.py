@@ -226,7 +226,8 @@ def _pieces(measure: Family) -> list[_Piece]:
 @lru_cache(maxsize=128)
 def _frozen_pieces(measure: FrozenContinuous) -> list[_Piece]:
     """With panels that resolve a density of which nothing is known."""
-    return [p._replace(landmarks=jnp.asarray(_resolved(measure, p))) for p in _sides(measure)]
+    with jax.ensure_compile_time_eval():  # the numbers are the measure's, whatever is traced
+        return [p._replace(landmarks=jnp.asarray(_resolved(measure, p))) for p in _sides(measure)]
 
 
 def _resolved(measure: FrozenContinuous, piece: _Piece) -> np.ndarray:

@@ -25,10 +25,11 @@ _SAFE_SQUARES = 1e-290, 1e290  # with all their digits, and their sums
 _SHIFT = 600  # of exponents, to bring other squares there
 
 
-def median_heuristic(data: Any) -> Float[Array, ""]:
+def median_heuristic(data: Any, *, name: str = "data") -> Float[Array, ""]:
     """The lengthscale sqrt(median ‖a - b‖² / 2) over all n² pairs of rows, the diagonal included.
 
     data: (n, d), or (n,) for n numbers; at least two different rows.
+    name: what errors call them.
 
     The value is the one a full sort of all n² squared distances would give; only a small bracket
     around the median is ever held. Under jit, vmap or grad a bisection over the bits of the
@@ -42,10 +43,10 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
     >>> float(median_heuristic([0.0, 1.0, 3.0]))
     0.7071067811865476
     """
-    x = as_rows("data", data)
+    x = as_rows(name, data)
     n = x.shape[0]
     if n < 2:
-        raise ValueError(f"data must have at least 2 rows, got {n}")
+        raise ValueError(f"{name} must have at least 2 rows, got {n}")
     ranks = [(rank - n) // 2 for rank in ((n * n - 1) // 2, n * n // 2)]  # each pair counts twice
     if is_traced(x):
         low, high = (_traced_order_statistic(x, r) if r >= 0 else jnp.zeros(()) for r in ranks)
@@ -53,7 +54,7 @@ def median_heuristic(data: Any) -> Float[Array, ""]:
     median = _scaled_root(np.asarray(x), ranks)
     if median == 0:
         raise ValueError(
-            f"data has a median distance of 0: at least half of the {n}² pairs of rows "
+            f"{name} has a median distance of 0: at least half of the {n}² pairs of rows "
             "coincide; give the kernel a lengthscale yourself, or leave out repeated rows"
         )
     return jnp.asarray(median)

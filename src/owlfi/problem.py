@@ -13,7 +13,7 @@ from owlfi.mmd import data_term, squared_mmd
 from owlfi.observed import as_observed
 from owlfi.prior import Prior
 from owlfi.quadrature import Quadrature
-from owlfi.simulator import Simulator
+from owlfi.simulator import Simulator, as_simulator
 
 
 class Problem(eqx.Module):
@@ -27,7 +27,8 @@ class Problem(eqx.Module):
         where left out. It stays fixed, and so does the data term Σ k(x, x') / n².
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
-    the observations have another dimension than the simulations, or all are equal.
+    the observations have another dimension than the simulations (known beforehand of simulators in
+    JAX only), or half of them are equal and no kernel is given.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k()
@@ -48,13 +49,13 @@ class Problem(eqx.Module):
     def __init__(
         self, simulator: Simulator, observed: Any, prior: Prior | None = None, kernel: Any = None
     ):
-        self.simulator = simulator
+        self.simulator = as_simulator(simulator)
         self.observed = as_observed(observed)
         self.prior = _prior_of(simulator, prior)
         _check_dimension(simulator, self.observed)
         self.median = kernel is None
         if kernel is None:
-            self.kernel = SquaredExponential(median_heuristic(self.observed))
+            self.kernel = SquaredExponential(median_heuristic(self.observed, name="observed"))
         else:
             self.kernel = as_kernel(kernel)
         self.data_term = data_term(self.kernel, self.observed)

@@ -15,7 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.adaptive import AdaptiveDesign, adaptive_design
-from owlfi.certificate import LARGEST_ABSOLUTE_SUM, Verdict, without_estimate
+from owlfi.certificate import (
+    LARGEST_ABSOLUTE_SUM,
+    SMALLEST_SUM,
+    Verdict,
+    without_estimate,
+)
 from owlfi.checks import as_count, brief
 from owlfi.kernels import Kernel, RadialKernel, SquaredExponential
 from owlfi.keys import as_key
@@ -46,6 +51,14 @@ class Rule(eqx.Module):
         """Points and weights for the simulator of the problem."""
 
 
+def _as_point_set(points: Any) -> Points:
+    if not callable(points):
+        raise ValueError(
+            f"points must be a function such as owlfi.sobol or owlfi.iid, got {brief(points)}"
+        )
+    return points
+
+
 class VStatistic(Rule):
     """Equal weights 1/m: what everyone else does.
 
@@ -54,7 +67,7 @@ class VStatistic(Rule):
     """
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
-    points: Points = eqx.field(static=True, default=iid)
+    points: Points = eqx.field(static=True, default=iid, converter=_as_point_set)
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         return unweighted(self.points(key, self.m, problem.simulator.measure))
@@ -63,14 +76,14 @@ class VStatistic(Rule):
 class UStatistic(Rule):
     """Equal weights without the pairs i = j: unbiased on independent points."""
 
-    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m", least=2))
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         return unweighted(iid(key, self.m, problem.simulator.measure), unbiased=True)
 
 
 def _as_choice(kernel: Any) -> Kernel | str:
-    if not isinstance(kernel, Kernel) and kernel not in _WORDS:
+    if not isinstance(kernel, Kernel) and not (isinstance(kernel, str) and kernel in _WORDS):
         raise ValueError(
             f"kernel must be 'tuned', 'median' or a kernel on u such as SquaredExponential(1.0), "
             f"got {brief(kernel)}"
@@ -99,7 +112,7 @@ class OptimallyWeighted(Rule):
     """
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
-    points: Points = eqx.field(static=True, default=sobol)
+    points: Points = eqx.field(static=True, default=sobol, converter=_as_point_set)
     kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
     thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
 
@@ -112,7 +125,13 @@ class OptimallyWeighted(Rule):
         if self.kernel == "median":
             return median_weights(measure, u)
         thetas = problem.prior.sample(theta_key, self.thetas)
-        runs = simulate(problem.simulator, thetas, unweighted(u), keep_failed=True)
+        runs = simulate(
+            problem.simulator,
+            thetas,
+            unweighted(u),
+            columns=problem.observed.shape[1],
+            keep_failed=True,
+        )
         kept = _finite(runs.y, thetas)
         rows = _factors(problem, runs.y[kept]) * runs.y[kept]
         quadrature = tuned_weights(problem.kernel, measure, u, rows)
@@ -123,8 +142,8 @@ class Adaptive(Rule):
     """Tuned weights on points that are chosen one after the other for the simulator.
 
     A Sobol pilot of max(32, 3 s, m / 4) points, then greedy points under the kernel fitted to it,
-    which is fitted anew at the end. m counts all of them; each is run at as many thetas of the
-    prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
+    which is fitted anew whenever they have doubled. m counts all of them; each is run at as many
+    thetas of the prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
 
     Raises ValueError where the simulations fail at every theta.
 
@@ -144,7 +163,14 @@ class Adaptive(Rule):
         y: list[Array] = []
         while design.left:
             u = design.ask()
-            runs = simulate(simulator, thetas, unweighted(u), check=not calls, keep_failed=True)
+            runs = simulate(
+                simulator,
+                thetas,
+                unweighted(u),
+                check=not calls,
+                columns=problem.observed.shape[1],
+                keep_failed=True,
+            )
             calls += runs.calls
             kept = _finite(runs.y, thetas)
             factors = _factors(problem, runs.y) if factors is None else factors
@@ -191,13 +217,15 @@ def continued_design(
 
 
 def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
-    """The paper's weights, or equal ones where those explode or there is one point."""
+    """The paper's weights, or equal ones where those explode or vanish or there is one point."""
     if len(u) == 1:
         return unweighted(u)
     quadrature = optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
-    if float(quadrature.sum_of_absolute_weights) <= LARGEST_ABSOLUTE_SUM:
-        return quadrature
-    return with_certificate(unweighted(u), without_estimate(u, Verdict.EXPLODING))
+    if float(quadrature.sum_of_absolute_weights) > LARGEST_ABSOLUTE_SUM:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.EXPLODING))
+    if float(quadrature.sum_of_weights) < SMALLEST_SUM:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.VANISHING))
+    return quadrature
 
 
 def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:

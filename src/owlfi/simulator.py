@@ -1,6 +1,6 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_array, is_traced
+from owlfi.checks import as_array, brief, is_traced
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.prior import Prior
 from owlfi.quadrature import Quadrature
@@ -62,6 +62,8 @@ class Simulator(eqx.Module):
         self.generator = generator
         self.measure = as_measure(measure)
         self.parameters = _as_names(parameters)
+        if prior is not None and not isinstance(prior, Prior):
+            raise ValueError(f"prior must be a Prior(name=measure, ...), got {brief(prior)}")
         if prior is not None and prior.names != self.parameters:
             raise ValueError(
                 f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
@@ -155,20 +157,31 @@ class Simulations(eqx.Module):
     """Prior over proposal density of each theta; None where all are drawn from the prior."""
 
 
+def as_simulator(simulator: Any) -> Simulator:
+    """Raises ValueError for anything else."""
+    if not isinstance(simulator, Simulator):
+        raise ValueError(
+            f"simulator must be a Simulator(function, measure, parameters), got {brief(simulator)}"
+        )
+    return simulator
+
+
 def simulate(
     simulator: Simulator,
     thetas: Any,
     quadrature: Quadrature,
     *,
     check: bool = True,
+    columns: int | None = None,
     keep_failed: bool = False,
 ) -> Simulations:
     """Run the simulator at each theta on all points of the quadrature.
 
     thetas: (t, p), (p,) for one theta, or (t,) where there is one parameter.
     quadrature: one design (m, s) for all thetas, or one for each, (t, m, s).
-    check: see first that y is determined by theta and u: two rows, and one of them again on its
-        own, at three more calls.
+    check: see first that y is determined by theta and u: two rows together, and each on its own,
+        at four more calls.
+    columns: how many y should have, which the check then sees to.
     keep_failed: leave values of y that are not finite to be looked at later, by ABC for example.
 
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
@@ -181,10 +194,12 @@ def simulate(
     >>> u = owlfi.optimal_weights(owlfi.SquaredExponential(1.0), noise, [-1.0, 0.0, 1.0])
     >>> runs = simulate(scaled, [0.5, 2.0], u)
     >>> runs.y.shape, runs.calls
-    ((2, 3, 1), 9)
+    ((2, 3, 1), 10)
     """
     thetas, u = as_design(simulator, thetas, quadrature)
-    checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0]) if check else 0
+    checked = 0
+    if check:
+        checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0], columns)
     y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
     if not keep_failed:
         _check_finite(thetas, u, y)
@@ -232,21 +247,29 @@ def _in_jax(simulator: Simulator, thetas: Array, u: Array) -> Array:
     return jax.lax.map(lambda theta: simulator.rows(theta, u), thetas)
 
 
-def _check_repeats(simulator: Simulator, theta: Array, u: Array) -> int:
-    """The first row with the next one and on its own; returns the rows that took."""
-    together, alone = (np.asarray(simulator.rows(theta, u[:n])) for n in (2, 1))
-    if together.shape[1] != alone.shape[1]:
+def _check_repeats(simulator: Simulator, theta: Array, u: Array, columns: int | None) -> int:
+    """Two rows together and each on its own; returns the rows that took."""
+    pair = u[:2]
+    together = np.asarray(simulator.rows(theta, pair))
+    if columns is not None and together.shape[1] != columns:
         raise ValueError(
-            "y must have one dimension, the generator returned "
-            f"{together.shape[1]} columns for two rows of u and {alone.shape[1]} for one"
+            f"the simulator gives {together.shape[1]} columns where {columns} were observed"
         )
-    if not np.allclose(together[0], alone[0], _REPEATED_DIGITS, _REPEATED_DIGITS, equal_nan=True):
-        raise ValueError(
-            f"y is not determined by theta and u: at theta = {np.asarray(theta)}, u = "
-            f"{np.asarray(u[0])} the generator returned {together[0]}, then {alone[0]}; take all "
-            "random numbers from u, and let row i of y depend on row i of u alone"
-        )
-    return len(together) + len(alone)
+    for row, expected in zip(pair, together, strict=True):
+        alone = np.asarray(simulator.rows(theta, row[None]))[0]
+        if alone.shape != expected.shape:
+            raise ValueError(
+                "y must have one dimension, the generator returned "
+                f"{len(expected)} columns for two rows of u and {len(alone)} for one"
+            )
+        if not np.allclose(expected, alone, _REPEATED_DIGITS, _REPEATED_DIGITS, equal_nan=True):
+            raise ValueError(
+                f"y is not determined by theta and u: at theta = {np.asarray(theta)}, u = "
+                f"{np.asarray(row)} the generator returned {expected} beside another row, and "
+                f"{alone} alone; take all random numbers from u, and let row i of y depend on "
+                "row i of u alone"
+            )
+    return 2 * len(pair)
 
 
 def _check_finite(thetas: Array, u: Array, y: Array) -> None:
@@ -263,8 +286,8 @@ def _check_finite(thetas: Array, u: Array, y: Array) -> None:
 
 
 def _as_names(parameters: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(parameters, str):
-        raise ValueError(f"parameters must be a list of names, got the text {parameters!r}")
+    if isinstance(parameters, str) or not isinstance(parameters, Iterable):
+        raise ValueError(f"parameters must be a list of names, got {parameters!r}")
     names = tuple(parameters)
     if not all(isinstance(name, str) for name in names):
         raise ValueError(f"parameters must be a list of names, got {names!r}")
@@ -297,7 +320,10 @@ def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
 
 def _as_sample(y: Any, rows: int) -> Float[Array, "m d"]:
     try:
-        sample = jnp.asarray(y, float)
+        sample = jnp.asarray(y)
+        if jnp.issubdtype(sample.dtype, jnp.complexfloating):
+            raise TypeError(f"complex numbers: {sample.dtype}")
+        sample = sample.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the generator must return an array of real numbers, got {type(y).__name__}"

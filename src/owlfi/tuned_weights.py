@@ -18,7 +18,7 @@ from owlfi.certificate import (
 )
 from owlfi.checks import as_rows
 from owlfi.coordinates import coordinate_systems
-from owlfi.embeddings import embed
+from owlfi.embeddings import embed, on_host
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.quadrature import Quadrature, solve_gram, unweighted, with_certificate
@@ -180,11 +180,9 @@ def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Ar
     pairs = np.stack([fitted.coordinates, fitted.family], 1)
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
-        task = int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
-        try:
-            means, norms = _compiled_embeddings(*task)
-        except ValueError:  # without a closed form, the numbers of the measure are needed
-            means, norms = _embeddings(*task)
+        means, norms = _embeddings(
+            int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
+        )
         z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
     return z, norm2
 
@@ -192,14 +190,27 @@ def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Ar
 def _embeddings(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
-    def one(lengthscale: Array, u: Array) -> tuple[Array, Array]:
-        embedding = embed(FAMILIES[family](lengthscale), law)
-        return embedding.mean(u), embedding.norm2
+    """Side by side as far as the law can be traced, compiled where its numbers can be, too."""
+    if on_host(law):
+        each = zip(lengthscales, points, strict=True)
+        means, norms = zip(*(_embedding(family, law, *design) for design in each), strict=True)
+        return jnp.stack(means), jnp.stack(norms)
+    try:
+        return _compiled_embeddings(family, law, lengthscales, points)
+    except ValueError:  # without a closed form, the numbers of the measure are needed
+        return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
 
-    return jax.vmap(one)(lengthscales, points)
+
+def _embedding(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
+    embedding = embed(FAMILIES[family](lengthscale), law)
+    return embedding.mean(u), embedding.norm2
 
 
-_compiled_embeddings = eqx.filter_jit(_embeddings)
+@eqx.filter_jit
+def _compiled_embeddings(
+    family: int, law: Measure, lengthscales: Array, points: Array
+) -> tuple[Array, Array]:
+    return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
 
 
 class _Weights(NamedTuple):

@@ -52,7 +52,7 @@ def table(estimate: Estimate) -> Table:
         "g-and-k distribution of daily changes, US against Canadian dollar, in percent",
         ("parameter", "estimate", "std. error", "5%", "95%"),
         rows,
-        f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.4f}.",
+        f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.1e}.",
     )
 
 

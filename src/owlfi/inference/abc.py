@@ -61,7 +61,7 @@ def rejection_abc(
     >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
     >>> posterior = owlfi.rejection_abc(jax.random.key(1), owlfi.Problem(model, x), rule, draws=500)
     >>> posterior.draws.shape, posterior.calls
-    ((25, 2), 16003)
+    ((25, 2), 16004)
     """
     as_count("draws", draws)
     _check_cut(share, threshold)
@@ -258,6 +258,7 @@ def simulated_in_chunks(
                 thetas[part],
                 quadrature,
                 check=number == 0,
+                columns=problem.observed.shape[1],
                 keep_failed=True,
             )
 
