@@ -196,7 +196,7 @@ def continued_design(
     >>> model = owlfi.models.g_and_k()
     >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 50, model.measure))
     >>> problem = owlfi.Problem(model, x)
-    >>> u = VStatistic(m=40).quadrature(jax.random.key(1), problem)
+    >>> u = VStatistic(m=8).quadrature(jax.random.key(1), problem)
     >>> runs = simulate(model, problem.prior.starts(jax.random.key(2), 8), u)
     >>> continued_design(jax.random.key(3), problem, runs, more=5).ask().shape
     (5, 1)
