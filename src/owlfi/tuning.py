@@ -29,6 +29,7 @@ _LOG_NUGGET = (-32.0, 0.0)
 _START_NUGGET = -14.0
 _LOG_CONSTANT = 12.0  # either way
 _TINY = 1e-300
+_ROUNDING = 1e-15  # of a factorisation, for each point
 _LOG_LENGTHSCALE = 5.0  # either way, from the spread of the coordinate
 
 
@@ -210,10 +211,13 @@ def better_of(
     def one(design: tuple[Fit, Fit, Array, Array, Array]) -> Fit:
         fitted, known, systems, grams, outermost = design
         gram = base_gram(known.family, known.lengthscale, systems[known.coordinates])
-        matrix = gram + known.constant + known.nugget * jnp.eye(len(gram))
-        kernel = known.coordinates, known.family, known.nugget, known.constant, known.lengthscale
+        # More points need more of a nugget to be told apart.
+        rounding = _ROUNDING * len(gram) * (1 + known.constant)
+        nugget = jnp.maximum(known.nugget, rounding)
+        matrix = gram + known.constant + nugget * jnp.eye(len(gram))
+        kernel = known.coordinates, known.family, nugget, known.constant, known.lengthscale
         found = assess(*kernel, matrix, grams, outermost, typical)
-        better = ~(fitted.unexplained <= found.unexplained)
+        better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
         return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
 
     return jax.lax.map(one, (fitted, known, points, grams, outermost))

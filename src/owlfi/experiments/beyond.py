@@ -201,7 +201,7 @@ def picture(records: list[Record]) -> Figure:
 BEYOND = Experiment(
     name="beyond",
     shows="weights tuned to the simulator and adaptive points, against the paper's rule",
-    takes="10 min",
+    takes="25 min",
     repeats=20,
     quick_repeats=2,
     steps=lambda plan: len(_names(plan)) * len(_sizes(plan)) * len(_chunks(plan)),
