@@ -67,6 +67,13 @@ def dies_once(theta, u):
     return theta[0] * u
 
 
+def fails_below(theta, u):
+    """Two columns where u is above 0, an exception where it is not."""
+    if u[0, 0] < 0:
+        raise ArithmeticError("no solution below 0")
+    return np.hstack([theta[0] * u, theta[0] * u + 1])
+
+
 def slow(theta, u):
     time.sleep(0.1)
     return theta[0] * u
