@@ -83,4 +83,8 @@ def trivial(theta, u):
     return u
 
 
+def slow_and_forgetful(theta, u):
+    return slow(theta, u) + np.random.default_rng().normal()
+
+
 UNIFORM = Uniform()

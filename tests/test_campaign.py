@@ -324,6 +324,25 @@ def test_too_many_failures_stop_the_campaign_with_a_summary(tmp_path):
         campaign.results()
 
 
+def test_random_numbers_of_its_own_are_found_before_many_runs_are_made(tmp_path):
+    points = np.linspace(0, 1, 100)
+    campaign = planned(tmp_path, on_line(models.slow_and_forgetful), [1.0], line(*points))
+    with ThreadPoolExecutor(2) as executor, pytest.raises(NotRepeatableError):
+        campaign.run(executor=executor)
+    assert campaign.status().done <= 5
+
+
+def test_no_run_begins_after_the_seconds_have_passed(tmp_path):
+    points = np.linspace(0, 1, 100)
+    campaign = planned(tmp_path, on_line(models.slow), [1.0], line(*points))
+    start = time.monotonic()
+    with ThreadPoolExecutor(2) as executor:
+        status = campaign.run(executor=executor, seconds=0.3, check=False)
+    assert time.monotonic() - start < 1.5
+    assert 2 <= status.done <= 8
+    assert status.failed == 0
+
+
 def test_random_numbers_of_its_own_are_found(tmp_path):
     campaign = planned(tmp_path, on_line(models.forgetful), [1.0], line(0.0, 1.0))
     with pytest.raises(NotRepeatableError, match="take all random numbers from u"):

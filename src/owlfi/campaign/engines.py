@@ -30,6 +30,9 @@ class Engine(Protocol):
     blocking: bool
     """Whether handing over a row waits for its end, so that others must be committed before."""
 
+    def workers(self) -> int:
+        """How many rows can begin at once."""
+
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         """Start a row."""
 
@@ -44,11 +47,15 @@ class Processes:
 
     def __init__(self, recipe: str, workers: int, time_limit: float | None):
         self.ahead = workers + _QUEUED_AHEAD
+        self._workers = workers
         self._limit = time_limit
         self._new_pool = partial(
             ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
         )
         self._pool = self._new_pool()
+
+    def workers(self) -> int:
+        return self._workers
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         if not self._pool.active:  # it broke: all its workers died at once
@@ -74,6 +81,13 @@ class Executing:
         self._executor = executor
         self._close = close
 
+    def workers(self) -> int:
+        """As the executor tells, or else as many as here are cores."""
+        client: Any = getattr(self._executor, "_client", None)  # Dask's, whose workers come and go
+        if hasattr(client, "nthreads"):
+            return max(1, sum(client.nthreads().values()))
+        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         try:
             return self._executor.submit(run_row, recipe, theta, u)
@@ -92,6 +106,9 @@ class InProcess:
 
     ahead = 1
     blocking = True
+
+    def workers(self) -> int:
+        return 1
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         future: Future[Outcome] = Future()

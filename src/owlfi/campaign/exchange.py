@@ -185,7 +185,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ValueError(f"{path} has no column run; its columns are {', '.join(names)}")
     ends = text.count("\n")
     for row in rows:
-        surplus = row.get(None)  # type: ignore[call-overload]  # where DictReader puts them
+        surplus = row.get(None)  # where DictReader puts them
         if surplus:
             raise ValueError(
                 f"{path}, line {rows.line_num} has {len(surplus)} more cells than the header, "
