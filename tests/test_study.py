@@ -15,14 +15,8 @@ from owlfi.campaign.saving import runs_with_equal_weights
 from owlfi.campaign_cli import _print_saved
 from owlfi.cli import app
 from owlfi.simulator import Simulations
-from owlfi.study import (
-    StudyError,
-    constructed,
-    make_campaign,
-    plan_study,
-    problem_of,
-    read_study,
-)
+from owlfi.study import StudyError, constructed, read_study
+from owlfi.study_steps import make_campaign, plan_study, problem_of
 
 TOML = """\
 command = "echo {theta} {u}"
@@ -158,6 +152,39 @@ def test_whole_study_runs_infers_and_resumes(study, methods):
     changed = TOML.replace("{theta} {u}", "{u} {theta}")
     study.write_text(changed)
     assert "runs of another simulator" in invoke("run", study).output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("m = 3", "m = 5", "m is 5 now, but .*runs.sqlite was planned with 3; choose another"),
+        ('"OptimallyWeighted"', '"VStatistic"', "rule is 'VStatistic' now"),
+        ("SquaredExponential(1.0)", "SquaredExponential(2.0)", "kernel is 'SquaredExp"),
+        ("thetas = 4", "thetas = 3", "thetas is 3 now"),
+        ("thetas = 4", "thetas = 4\nseed = 1", "seed is 1 now"),
+    ],
+)
+def test_study_that_changed_is_refused_where_it_was_planned(study, old, new, message):
+    study.write_text(TOML)
+    invoke("campaign", "new", study)
+    changed = TOML.replace(old, new)
+    if "VStat" in new:
+        changed = changed.replace('kernel = "SquaredExponential(1.0)"\n', "")
+    study.write_text(changed)
+    read = read_study(study)
+    with pytest.raises(ValueError, match=message):
+        plan_study(read, make_campaign(read))
+    assert "12 runs to make" not in invoke("campaign", "new", study).output
+
+
+def test_study_with_more_thetas_extends_its_design(study):
+    study.write_text(TOML)
+    assert "12 runs to make" in invoke("campaign", "new", study).output
+    study.write_text(TOML.replace("thetas = 4", "thetas = 6"))
+    for _ in range(2):
+        assert "18 runs to make" in invoke("campaign", "new", study).output
+    campaign = Campaign.open(study.parent / "out" / "runs.sqlite")
+    assert len(np.unique(campaign.design.thetas)) == 6
 
 
 def test_methods_that_choose_their_own_runs_use_the_store(study, methods):

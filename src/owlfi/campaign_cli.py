@@ -51,7 +51,8 @@ def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) 
     """Make the campaign of a study: its simulator, thetas, points and weights. Nothing is run,
     but for the pilot runs of a rule that tunes its weights."""
     with _told():
-        from owlfi.study import make_campaign, plan_study, read_study
+        from owlfi.study import read_study
+        from owlfi.study_steps import make_campaign, plan_study
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -122,8 +123,9 @@ def propose(
 ) -> None:
     """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
     with _told():
-        from owlfi.study import make_campaign, read_study
-        from owlfi.study import propose as add
+        from owlfi.study import read_study
+        from owlfi.study_steps import make_campaign
+        from owlfi.study_steps import propose as add
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -234,14 +236,8 @@ def work(
 def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _told():
-        from owlfi.study import (
-            explore_key,
-            infer,
-            make_campaign,
-            plan_study,
-            problem_of,
-            read_study,
-        )
+        from owlfi.study import read_study
+        from owlfi.study_steps import explore_key, infer, make_campaign, plan_study, problem_of
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -265,7 +261,7 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
 def _print_saved(study: "Study", campaign: "Campaign") -> None:
     """The simulation time that weights saved, where they have a certificate."""
     from owlfi.campaign.saving import runs_with_equal_weights
-    from owlfi.study import problem_of
+    from owlfi.study_steps import problem_of
 
     certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
     if not certificate:

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 import owlfi
-from owlfi.campaign import Campaign, Command
+from owlfi.campaign import Command
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.recipe import as_recipe
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.prior import Prior
-from owlfi.problem import Problem
 from owlfi.rules import Rule
 from owlfi.simulator import Simulator
 
@@ -69,6 +67,8 @@ class Study:
     run: dict[str, Any]
     seed: int
     output: Path
+    plan: dict[str, Any]
+    """What its design follows from, as the file has it."""
 
     @property
     def store(self) -> Path:
@@ -110,11 +110,12 @@ class _Reader:
             run.pop("time_limit", None)  # the command keeps it
         if "dask" in run:
             run["executor"] = run.pop("dask")
+        rule, thetas = self._rule(), self._thetas(method)
         return Study(
             simulator,
             self._observed(),
-            self._rule(),
-            self._thetas(method),
+            rule,
+            thetas,
             method,
             self.values.get("options", {}),
             self.values.get("budget"),
@@ -122,7 +123,18 @@ class _Reader:
             run,
             self.values.get("seed", 0),
             self.file.parent / self.values.get("output", "out"),
+            self._plan(rule, thetas),
         )
+
+    def _plan(self, rule: Any, thetas: int) -> dict[str, Any]:
+        plan = {
+            "rule": type(rule).__name__,
+            "m": rule.m,
+            "kernel": self.values.get("kernel", "tuned"),
+            "seed": self.values.get("seed", 0),
+        }
+        of_budget = "thetas" not in self.values and "explore" in self.values
+        return plan if of_budget else plan | {"thetas": thetas}  # a budget may grow
 
     def mistake(self, key: str, message: object, table: str = "") -> StudyError:
         name = f"{table}.{key}" if table else key
@@ -271,62 +283,6 @@ def _made(node: ast.AST, text: str) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         raise ValueError(f'{text!r} must look like "Normal(0, 1)"') from None
-
-
-def make_campaign(study: Study) -> Campaign:
-    """The campaign of a study: opened where it exists, created where not.
-
-    Raises ValueError where the store holds runs of another simulator.
-    """
-    if not study.store.exists():
-        study.output.mkdir(parents=True, exist_ok=True)
-        return Campaign.create(study.store, study.simulator)
-    campaign = Campaign.open(study.store)
-    if campaign.recipe != as_recipe(study.simulator):
-        raise ValueError(f"{study.store} holds runs of another simulator; choose another output")
-    return campaign
-
-
-def plan_study(study: Study, campaign: Campaign) -> None:
-    """Draw thetas from the prior and choose points and weights, once; pilot runs are kept."""
-    with campaign.reading() as store:
-        if store.fact("design") is not None:
-            return
-    key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
-    problem = problem_of(study, campaign)
-    quadrature = study.rule.quadrature(key_points, problem)
-    draw = problem.prior.sample if study.explore is None else problem.prior.starts
-    campaign.plan(draw(key_thetas, study.thetas), quadrature)
-
-
-def explore_key(study: Study) -> Any:
-    """The key of the proposals of a study."""
-    return jax.random.fold_in(jax.random.key(study.seed), 2)
-
-
-def propose(study: Study, campaign: Campaign, count: int) -> int:
-    """Add thetas to the campaign of a study, the same however often it is interrupted."""
-    options = {name: (study.explore or {})[name] for name in study.explore or {} if name != "batch"}
-    key = jax.random.fold_in(explore_key(study), len(campaign.design.thetas))
-    return len(campaign.propose(key, problem_of(study, campaign), count, **options))
-
-
-def problem_of(study: Study, campaign: Campaign) -> Problem:
-    """The problem of a study, with a simulator that remembers its runs."""
-    return Problem(campaign.simulator, study.observed)
-
-
-def infer(study: Study, campaign: Campaign) -> Any:
-    """The result of the method; None for method "none"."""
-    method = method_called(study.method)
-    if method is None or study.method == "none":
-        return None
-    problem = problem_of(study, campaign)
-    if study.method == "abc":
-        runs = campaign.results(partial=study.explore is not None)  # the budget may end inside
-        return method(problem, runs, **study.options)
-    key = jax.random.fold_in(jax.random.key(study.seed), 1)
-    return method(key, problem, study.rule, **study.options)
 
 
 def method_called(name: str) -> Callable[..., Any] | None:
