@@ -388,6 +388,26 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
         Campaign.open(tmp_path / "text")
 
 
+def test_campaign_that_exists_is_opened_where_it_is_the_same(tmp_path):
+    path, q = tmp_path / "runs.sqlite", optimal_weights(C, PLANE, POINTS)
+    for _ in range(2):
+        campaign = Campaign.create(path, numpy_simulator(), THETAS, q, exist_ok=True)
+    assert campaign.run(executor="here").done == 24
+    campaign.extend([[7.0]])
+    again = Campaign.create(path, numpy_simulator(), THETAS, q, exist_ok=True)
+    assert again.status().waiting == 4
+    with pytest.raises(ValueError, match="runs of another simulator; choose another file"):
+        Campaign.create(path, jax_simulator(), THETAS, q, exist_ok=True)
+    others = {
+        "thetas": (THETAS + 1, q),
+        "points u": (THETAS, optimal_weights(C, PLANE, POINTS[::-1])),
+        "weights": (THETAS, equal_weights(C, PLANE, POINTS)),
+    }
+    for what, design in others.items():
+        with pytest.raises(ValueError, match=f"has a design with other {what}; choose another"):
+            Campaign.create(path, numpy_simulator(), *design, exist_ok=True)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -79,7 +79,10 @@ class Store:
         Raises ValueError where the file exists, or its folder does not.
         """
         if path.exists():
-            raise ValueError(f"{path} exists; open it with Campaign.open, or choose another name")
+            raise ValueError(
+                f"{path} exists; open it with Campaign.open, or exist_ok=True where it is the "
+                "same campaign, or choose another name"
+            )
         if not path.parent.is_dir():
             raise ValueError(f"the folder {path.parent} of the store does not exist; create it")
         unfinished = path.with_name(f"{path.name}.new")
