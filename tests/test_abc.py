@@ -223,3 +223,34 @@ def test_the_same_key_gives_the_same_posterior():
     problem, _ = runs()
     first, again = (owlfi.rejection_abc(KEY, problem, RULE, draws=50) for _ in range(2))
     assert_allclose(first.draws, again.draws, rtol=0)
+
+
+def test_adjustment_with_few_draws_is_tame_or_refused():
+    problem = gaussian_problem()
+    rule = owlfi.VStatistic(32, owlfi.sobol)
+    runs = prior_runs(KEY, problem, rule.quadrature(KEY, problem), 200)
+    plain, moved = (accepted(problem, runs, share=0.1, adjust=adjust) for adjust in (False, True))
+    reach = plain.draws.max(0) - plain.draws.min(0)
+    assert (jnp.abs(moved.draws - plain.mean) < 2 * reach).all()
+    with pytest.raises(ValueError, match=r"adjust=True needs draws worth 10.*the 4 accepted"):
+        accepted(problem, runs, share=0.02, adjust=True)
+
+
+def test_discrete_parameters_are_not_adjusted():
+    prior = owlfi.Prior(count=owlfi.Poisson(3.0))
+    model = owlfi.Simulator(lambda theta, u: theta[0] + u, owlfi.Normal(), prior.names, prior=prior)
+    problem = owlfi.Problem(model, [2.0, 3.0, 2.5])
+    with pytest.raises(ValueError, match="adjust=True needs continuous parameters"):
+        owlfi.rejection_abc(KEY, problem, owlfi.VStatistic(4), draws=20, share=0.5, adjust=True)
+
+
+def test_stored_thetas_lie_in_the_prior():
+    prior = owlfi.Prior(sd=owlfi.Uniform(0.1, 3.0))
+    model = owlfi.Simulator(lambda theta, u: theta[0] * u, owlfi.Normal(), ["sd"], prior=prior)
+    problem = owlfi.Problem(model, [0.1, 0.4, -0.3])
+    with pytest.raises(
+        ValueError, match=r"thetas has a value outside the support.*-100.0 at row 1"
+    ):
+        owlfi.stored_simulations(problem, [1.0, -100.0], [[0.5]], np.ones((2, 1, 1)))
+    with pytest.raises(ValueError, match="y must be an array of numbers"):
+        owlfi.stored_simulations(problem, [1.0], [[0.5]], [[["much"]]])

@@ -339,3 +339,15 @@ def test_test_survives_a_file_and_has_a_picture(tmp_path):
     assert again.summary() == test.summary()
     assert jnp.array_equal(again.null_thetas, test.null_thetas)
     null_histogram(test).savefig(tmp_path / "null.png")
+
+
+@pytest.mark.parametrize("search", ["adam", None])
+def test_other_searches_are_refused(search):
+    with pytest.raises(ValueError, match=r"search must be 'newton' or owlfi.Adam"):
+        goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
+
+
+def test_plan_takes_and_checks_the_options_of_the_test():
+    assert plan(gaussian_problem(), RULE, designs=4).expected > 0
+    with pytest.raises(ValueError, match="bootstrap = 1 can never reject"):
+        plan(gaussian_problem(), RULE, bootstrap=1)

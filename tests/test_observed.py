@@ -64,3 +64,17 @@ def test_whitening_refuses_dependent_columns():
     x = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(ValueError, match="depend linearly"):
         owlfi.whitened(np.column_stack([x, x.sum(1)]))
+
+
+def test_a_first_line_of_numbers_is_data(tmp_path):
+    path = tmp_path / "plain.csv"
+    path.write_text("1,2\n2,3\n3,4\n")
+    assert_allclose(read_csv(path), [[1, 2], [2, 3], [3, 4]])
+
+
+@pytest.mark.parametrize(("text", "told"), [("", "empty"), ("a,b\n", "no rows")])
+def test_files_without_data_are_refused(tmp_path, text, told):
+    path = tmp_path / "none.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read_csv(path)

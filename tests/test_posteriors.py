@@ -160,3 +160,16 @@ def test_bootstrap_intervals_cover():
 
     share = np.mean(jax.lax.map(covered, (x, jax.random.split(KEY, 300))))
     assert abs(share - 0.9) < 0.07
+
+
+@pytest.mark.parametrize("method", [owlfi.mmd_bayes, owlfi.pseudo_marginal])
+def test_beta_is_checked_before_the_fit(method):
+    with pytest.raises(ValueError, match="beta must be positive"):
+        method(KEY, gaussian_problem(), RULE, beta=-1.0)
+
+
+def test_one_observation_has_no_standard_error():
+    gaussian = gaussian_problem()
+    one = owlfi.Problem(gaussian.simulator, [1.0], kernel=gaussian.kernel)
+    with pytest.raises(ValueError, match=r"observed has 1 row; mmd_bayes needs 2"):
+        owlfi.mmd_bayes(KEY, one, RULE)

@@ -107,3 +107,15 @@ def test_axes_of_the_wrong_number_are_refused():
 def test_level_outside_0_to_1_is_refused():
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         estimate().interval(90)
+
+
+def test_dots_in_a_name_are_no_ending(tmp_path):
+    first, second = (posterior().save(tmp_path / f"post_0.{digits}") for digits in ("05", "10"))
+    assert first != second
+    assert_allclose(owlfi.load(tmp_path / "post_0.05").draws, owlfi.load(first).draws)
+
+
+def test_plots_are_there_when_asked_for():
+    assert owlfi.plots is plots
+    with pytest.raises(AttributeError, match="no attribute 'plotz'"):
+        owlfi.plotz  # noqa: B018

@@ -4,6 +4,9 @@ Importing owlfi switches JAX to double precision: weights and squared discrepanc
 digits, and single precision has too few.
 """
 
+from importlib import import_module
+from typing import Any
+
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -183,3 +186,10 @@ __all__ = [
     "two_sample",
     "wild_goodness_of_fit",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Pictures, whose libraries take a second to import."""
+    if name in ("plots", "null_plot"):
+        return import_module(f"owlfi.{name}")
+    raise AttributeError(f"module 'owlfi' has no attribute {name!r}")

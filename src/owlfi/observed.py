@@ -18,12 +18,13 @@ def as_observed(value: Any) -> Float[Array, "n d"]:
 
 
 def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n d"]:
-    """Observations (n, d) from a CSV file whose first line has the names of its columns.
+    """Observations (n, d) from a CSV file.
 
-    columns: which to read, in this order; all where left out.
+    columns: which to read, in this order, by the names in the first line; all where left out, and
+        then a first line of numbers is data.
 
-    Raises ValueError for a file that is not there, columns that it does not have, and columns
-    with text or gaps.
+    Raises ValueError for a file that is not there or empty, columns that it does not have, and
+    columns with text or gaps.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "rates.csv"
@@ -35,7 +36,14 @@ def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n
 
     if not Path(path).is_file():
         raise ValueError(f"observed is {str(path)!r}, but there is no such file")
-    frame = pd.read_csv(path)
+    try:
+        first = pd.read_csv(path, header=None, nrows=1)
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"observed is {str(path)!r}, which is empty") from error
+    named = not all(pd.api.types.is_numeric_dtype(first[name]) for name in first.columns)
+    frame = pd.read_csv(path, header=0 if named or columns is not None else None)
+    if frame.empty:
+        raise ValueError(f"observed is {str(path)!r}, which has names of columns but no rows")
     wanted = list(frame.columns) if columns is None else list(columns)
     unknown = [name for name in wanted if name not in frame.columns]
     if unknown:
@@ -46,7 +54,7 @@ def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n
     if texts:
         numbers = [name for name in wanted if name not in texts]
         raise ValueError(
-            f"{path} has text in the columns {texts}; choose columns of numbers with "
-            f"read_csv(path, columns={numbers})"
+            f"{path} has text in the columns {texts}; separate numbers by commas, and choose "
+            f"columns of numbers with read_csv(path, columns={numbers})"
         )
     return as_rows(f"observed ({path})", frame[wanted].to_numpy(float))

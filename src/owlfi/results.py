@@ -195,7 +195,7 @@ def load(path: Any) -> Any:
     Raises ValueError for any other file.
     """
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
+        with np.load(_file(path), allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             arrays = {name: jnp.asarray(file[name]) for name in file.files if name != "about"}
         kind = {kind.__name__: kind for kind in _KINDS}[about.pop("kind")]
@@ -207,11 +207,16 @@ def load(path: Any) -> Any:
 _KINDS: tuple[Any, ...] = (Estimate, Posterior, HypothesisTest)
 
 
+def _file(path: Any) -> Path:
+    """With its ending, whether or not it was given: dots in a name are no ending."""
+    return Path(path) if str(path).endswith(".npz") else Path(f"{path}.npz")
+
+
 def _save(result: Estimate | Posterior | HypothesisTest, path: Any) -> Path:
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     arrays = {n: v for n, v in values.items() if isinstance(v, jax.Array)}
     plain = {name: value for name, value in values.items() if name not in arrays}
-    target = Path(path).with_suffix(".npz")
+    target = _file(path)
     about = json.dumps({**plain, "kind": type(result).__name__})
     content: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
     np.savez(target, about=np.array(about), **content)

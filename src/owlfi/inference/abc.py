@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_array, as_count, as_rows, positive
+from owlfi.checks import as_array, as_count, brief, positive
 from owlfi.failures import at_thetas, check_way, without_failures
 from owlfi.kernels import Kernel
 from owlfi.keys import as_key
-from owlfi.measures import as_points
+from owlfi.measures import Product, as_points
 from owlfi.pooled_weights import pooled_weights
 from owlfi.problem import Problem
 from owlfi.progress import collected
@@ -32,6 +32,7 @@ from owlfi.tuned_weights import tuned_weights
 SHARE = 0.05
 _CHUNK = 100  # thetas between two moves of the progress bar
 _LANDMARKS = 20
+_DRAWS_A_SLOPE = 5  # of the regression, so that it is no interpolation
 _SINGULAR = 1e-6
 
 
@@ -66,6 +67,8 @@ def rejection_abc(
     as_count("draws", draws)
     _check_cut(share, threshold)
     check_way(on_failure)
+    if adjust:
+        problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(rule_key, problem)
     runs = prior_runs(theta_key, problem, quadrature, draws, progress=progress)
@@ -96,9 +99,12 @@ def accepted(
         keeps them; "reweight" uses their other simulations, with equal weights or those of
         base_kernel. They are listed in `about["failed"]` either way.
 
-    Raises ValueError for a threshold that accepts nothing, and where all parameters failed.
+    Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
+    adjust with discrete parameters or fewer than about ten accepted draws.
     """
     _check_cut(share, threshold)
+    if adjust:
+        problem.prior.check_continuous("adjust=True")
     failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
     measure = problem.simulator.measure
     runs = without_failures(
@@ -189,12 +195,13 @@ def stored_simulations(
         kernel c gives its optimal weights at the points of each theta; equal weights where left
         out. u may also be one design (m, s) for all thetas.
 
-    Raises ValueError for arrays that do not fit each other or the problem, and another word.
+    Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
+    prior, and another word.
     """
-    thetas = as_rows("thetas", thetas, len(problem.prior.names))
+    thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
-    y = jnp.asarray(y, float)  # NaN marks runs that failed
+    y = _numbers(y)  # NaN marks runs that failed
     y = y[..., None] if y.ndim == 2 else y
     expected = (len(thetas), u.shape[-2], problem.observed.shape[1])
     if y.shape != expected or u.shape[:-2] not in ((), (len(thetas),)):
@@ -204,6 +211,13 @@ def stored_simulations(
         )
     quadrature = _weighted(problem, u, y, kernel)
     return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
+
+
+def _numbers(y: Any) -> Array:
+    try:
+        return jnp.asarray(np.asarray(y, float))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
 def _weighted(problem: Problem, u: Array, y: Array, kernel: Kernel | str | None) -> Quadrature:
@@ -282,10 +296,26 @@ def _adjusted(
     features = np.asarray(embedded - reached)
     ends = problem.prior.bounds
     v = np.asarray(to_real(runs.thetas, ends))
+    scores = _main_directions(features, weights)
     root = np.sqrt(weights)[:, None]
-    design = root * np.column_stack([np.ones(len(v)), features])
+    design = root * np.column_stack([np.ones(len(v)), scores])
     slopes = np.linalg.lstsq(design, root * v, rcond=_SINGULAR)[0][1:]
-    return from_real(jnp.asarray(v - features @ slopes), ends), weights
+    return from_real(jnp.asarray(v - scores @ slopes), ends), weights
+
+
+def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """As many directions of the largest spread as the draws can tell slopes of."""
+    draws = float(1 / np.sum(weights**2))
+    most = int(draws / _DRAWS_A_SLOPE) - 1
+    if most < 1:
+        raise ValueError(
+            f"adjust=True needs draws worth {2 * _DRAWS_A_SLOPE} at least, but the {len(weights)} "
+            f"accepted ones, weighted by their distance, are worth {draws:.1f}; simulate more, "
+            "accept a larger share, or leave adjust out"
+        )
+    centred = features - weights @ features
+    directions = np.linalg.svd(np.sqrt(weights)[:, None] * centred, full_matrices=False)[2]
+    return features @ directions[:most].T
 
 
 def _some(simulations: Simulations, kept: np.ndarray) -> Simulations:

@@ -24,11 +24,24 @@ def calibrated_beta(sandwich: Sandwich) -> float:
     return float(sandwich.hessian.shape[0] / jnp.trace(sandwich.hessian @ sandwich.covariance))
 
 
+def check_beta(beta: float | None) -> None:
+    """Raises ValueError where it is given and no positive number."""
+    if beta is not None:
+        positive("beta", beta, number=True)
+
+
 def beta_of(fit: Fit, beta: float | None) -> float:
-    """The given beta, or the calibrated one."""
-    if beta is None:
-        return calibrated_beta(fit.sandwich)
-    return float(positive("beta", beta, number=True))
+    """The given beta, or the calibrated one.
+
+    Raises ValueError where it cannot be calibrated.
+    """
+    found = calibrated_beta(fit.sandwich) if beta is None else float(beta)
+    if not 0 < found < float("inf"):
+        raise ValueError(
+            f"beta cannot be calibrated: the estimate {fit.minimum.theta} has no finite standard "
+            "errors; give beta=, narrow the prior, or use more observations"
+        )
+    return found
 
 
 def real_covariance(fit: Fit) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:

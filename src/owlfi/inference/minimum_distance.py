@@ -104,6 +104,11 @@ def fitted(
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
     problem.prior.check_continuous(method)
+    if len(problem.observed) < 2:
+        raise ValueError(
+            f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
+            "rejection_abc"
+        )
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     if retune and isinstance(rule, UStatistic):
         raise ValueError("a U-statistic has no weights to tune; use VStatistic, or retune=False")

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.learning_rate import beta_of, real_covariance
+from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
 from owlfi.inference.minimum_distance import fitted
 from owlfi.inference.objective import Objective
 from owlfi.keys import as_key
@@ -85,29 +85,28 @@ def mmd_bayes(
             "mmd_bayes needs the derivatives of the simulator, which is no JAX function; use "
             "pseudo_marginal"
         )
-    fit_key, warm_key, key = jax.random.split(as_key(key), 3)
+    check_beta(beta)
+    fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = fitted("mmd_bayes", fit_key, problem, rule)
-    rate = beta_of(fit, beta)
-    target = Target(fit.objective, problem.prior, jnp.array(rate))
-    starts = _starts(warm_key, *real_covariance(fit), chains)
-    warmed, taken = _warmed(warm_key, target, *starts, warmup)
+    target = Target(fit.objective, problem.prior, jnp.array(beta_of(fit, beta)))
+    start = _starts(start_key, *real_covariance(fit), chains)
+    now, taken = _warmed(warm_key, target, *start, warmup)
     parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
 
-    def steps() -> Iterator[Drawn]:
-        now = warmed
+    def steps(now: Chains) -> Iterator[Drawn]:
         for number, part in enumerate(parts):
             now, drawn = _drawn(jax.random.fold_in(key, number), target, now, len(part))
             yield jax.block_until_ready(drawn)
 
-    done = collected(steps(), len(parts), "MMD-Bayes", show=progress)
+    done = collected(steps(now), len(parts), "MMD-Bayes", show=progress)
     v = jnp.concatenate([drawn.v for drawn in done], 1)
     evaluations = int(taken) + sum(int(drawn.simulated) for drawn in done)
-    about = {"method": "MMD-Bayes", "beta": rate, **diagnostics(v)}
-    about |= {"divergent": sum(int(drawn.divergent) for drawn in done) / v[..., 0].size}
+    divergent = sum(int(drawn.divergent) for drawn in done) / v[..., 0].size
+    about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
     theta = from_real(v, fit.objective.ends).reshape(-1, v.shape[-1])
     weights = jnp.full(len(theta), 1 / len(theta))
     calls = fit.calls + evaluations * len(fit.objective.points)
-    return Posterior(problem.prior.names, theta, weights, calls, chains, about)
+    return Posterior(problem.prior.names, theta, weights, calls, chains, about | diagnostics(v))
 
 
 def diagnostics(v: Float[Array, "chains n p"]) -> dict[str, list[float]]:

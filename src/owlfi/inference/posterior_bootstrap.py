@@ -5,6 +5,7 @@ minimum-distance estimate of each weighting. It needs no likelihood and no learn
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,8 @@ def posterior_bootstrap(
 
     Draws whose search failed are left out, and counted in `about`.
 
-    Raises ValueError for discrete parameters and a negative prior_strength.
+    Raises ValueError for discrete parameters, a negative prior_strength, and where no search
+    converges.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -80,7 +82,18 @@ def posterior_bootstrap(
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
     calls = fit.calls + evaluations * len(fit.objective.points) + len(theta) * extra
+    return _posterior(problem, theta, good, calls, about)
+
+
+def _posterior(
+    problem: Problem, theta: Array, good: np.ndarray, calls: int, about: dict[str, Any]
+) -> Posterior:
     count = int(good.sum())
+    if not count:
+        raise ValueError(
+            f"none of {len(good)} searches converged; narrow the prior, or see with "
+            "minimum_distance how the fit goes"
+        )
     return Posterior(problem.prior.names, theta[good], jnp.full(count, 1 / count), calls, 1, about)
 
 

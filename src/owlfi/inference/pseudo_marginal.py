@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 from scipy.stats import norm
 
 from owlfi.checks import as_count
-from owlfi.inference.learning_rate import beta_of, real_covariance
+from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
 from owlfi.inference.minimum_distance import fitted, points_are_independent
 from owlfi.inference.mmd_bayes import diagnostics
 from owlfi.inference.objective import Objective
@@ -77,6 +77,7 @@ def pseudo_marginal(
     Raises ValueError for discrete parameters.
     """
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
+    check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
     fit = fitted("pseudo_marginal", fit_key, problem, rule)
     rate, random = beta_of(fit, beta), numpy_generator(key)

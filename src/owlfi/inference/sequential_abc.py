@@ -122,7 +122,7 @@ def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Ar
     if usable < keep:
         raise ValueError(
             f"keep is {keep}, but only {usable} of {len(runs.distances)} runs gave finite numbers; "
-            "mend the generator or narrow the prior"
+            "give fewer to keep or more draws, mend the generator, or narrow the prior"
         )
     best = np.argsort(runs.distances, kind="stable")[:keep]
     v = runs.v[best]

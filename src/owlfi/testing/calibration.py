@@ -5,7 +5,7 @@ they are exchangeable under the null hypothesis, P(p ≤ level) ≤ level for ev
 """
 
 from math import ceil, floor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -62,6 +62,12 @@ def check_level(resamples: int, level: float, name: str) -> None:
             f"{name} = {resamples} can never reject at level {level}: the smallest p-value is "
             f"1/{resamples + 1}; use at least {fewest}"
         )
+
+
+def check_varies(observed: Any) -> None:
+    """Raises ValueError for data without any spread."""
+    if np.ptp(np.asarray(observed), axis=0).max() == 0:
+        raise ValueError("observed is constant: all rows are equal, and there is nothing to test")
 
 
 def check_rows(name: str, rows: int) -> None:

@@ -34,6 +34,7 @@ from owlfi.testing.calibration import (
     BANDWIDTHS,
     check_level,
     check_rows,
+    check_varies,
     largest_studentised,
     verdict,
 )
@@ -92,7 +93,7 @@ def goodness_of_fit(
     >>> test.rejected, test.theta.round(0)
     (False, Array([3., 1.], dtype=float64))
     """
-    _check(problem, bootstrap, level, aggregate, designs, restarts, theta)
+    _check(problem, bootstrap, level, aggregate, designs, restarts, theta, search)
     search = search if theta is None else "none"
     factors = BANDWIDTHS if aggregate else (1.0,)
     design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
@@ -136,7 +137,9 @@ def plan(
     *,
     theta: Any = None,
     bootstrap: int = 200,
+    level: float = 0.05,
     aggregate: bool = False,
+    designs: int = 1,
     restarts: int = 1,
     search: str | Adam = "newton",
 ) -> Cost:
@@ -151,6 +154,7 @@ def plan(
     >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
     Cost(expected=26432, at_most=26432)
     """
+    _check(problem, bootstrap, level, aggregate, designs, restarts, theta, search)
     m: int = rule.m  # type: ignore[attr-defined]
     slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
     shared = len(BANDWIDTHS) if aggregate else 1
@@ -177,13 +181,15 @@ def _check(
     designs: int,
     restarts: int,
     theta: Any,
+    search: str | Adam,
 ) -> None:
     """All that can be known to be wrong before the first simulation."""
+    if search != "newton" and not isinstance(search, Adam):
+        raise ValueError(f"search must be 'newton' or owlfi.Adam(...), got {search!r}")
     check_level(bootstrap, level, "bootstrap")
     check_rows("observed", len(problem.observed))
     as_count("designs", designs), as_count("restarts", restarts, 0)
-    if np.ptp(np.asarray(problem.observed), axis=0).max() == 0:
-        raise ValueError("observed is constant: all rows are equal, and there is nothing to test")
+    check_varies(problem.observed)
     if aggregate and not isinstance(problem.kernel, RadialKernel):
         raise ValueError(
             "aggregate=True varies the lengthscale of k, which "
@@ -193,7 +199,9 @@ def _check(
     if theta is None:
         problem.prior.check_continuous("goodness_of_fit")
     elif as_array("theta", theta).shape != (p,):
-        raise ValueError(f"theta must hold {p} numbers ({', '.join(problem.prior.names)})")
+        raise ValueError(
+            f"theta must hold {p} numbers ({', '.join(problem.prior.names)}), got {theta}"
+        )
 
 
 class _Drawn(NamedTuple):

@@ -19,8 +19,8 @@ from owlfi.keys import as_key
 from owlfi.problem import Problem
 from owlfi.quadrature import Quadrature
 from owlfi.results import HypothesisTest
-from owlfi.rules import Rule
-from owlfi.testing.calibration import check_level, check_rows, verdict
+from owlfi.rules import Rule, UStatistic
+from owlfi.testing.calibration import check_level, check_rows, check_varies, verdict
 from owlfi.transforms import to_real
 
 
@@ -56,10 +56,11 @@ def wild_goodness_of_fit(
     check_level(bootstrap, level, "bootstrap")
     check_rows("observed", len(problem.observed))
     as_count("designs", designs, 2)
+    if isinstance(rule, UStatistic):
+        raise ValueError("the wild bootstrap takes weights; use VStatistic instead of UStatistic")
+    check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
     fit = fitted("wild_goodness_of_fit", fit_key, problem, rule)
-    if fit.objective.unbiased:
-        raise ValueError("the wild bootstrap takes weights; use VStatistic instead of UStatistic")
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
     y, slopes, calls = _simulated(fit.objective, theta)
