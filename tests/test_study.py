@@ -1,7 +1,6 @@
 """Studies in TOML, and the commands of campaigns."""
 
 import json
-import sys
 import types
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
+import owlfi.inference
 from owlfi.campaign import Campaign
 from owlfi.campaign.saving import runs_with_equal_weights
 from owlfi.campaign_cli import _print_saved
@@ -64,10 +64,8 @@ def minimum_distance(key, problem, rule, *, starts=2):
 
 @pytest.fixture
 def methods(monkeypatch):
-    fake = types.ModuleType("owlfi.inference")
-    fake.accepted, fake.minimum_distance = accepted, minimum_distance
-    fake.__all__ = ["accepted", "minimum_distance"]
-    monkeypatch.setitem(sys.modules, "owlfi.inference", fake)
+    monkeypatch.setattr(owlfi.inference, "accepted", accepted)
+    monkeypatch.setattr(owlfi.inference, "minimum_distance", minimum_distance)
 
 
 @pytest.fixture
@@ -94,6 +92,7 @@ def test_study_is_read(study):
 
 def test_simulators_of_modules_bring_their_noise_and_prior(study):
     lines = TOML.splitlines()
+    np.savetxt(study.parent / "observed.csv", np.linspace(3, 5, 9))
     kept = [
         line for line in lines if not line.startswith(("command", "noise", "[prior]", "location"))
     ]
@@ -123,6 +122,15 @@ def test_simulators_of_modules_bring_their_noise_and_prior(study):
         ("workers = 1", "cores = 1", r"line 15: run.cores: no such key; there are workers"),
         ('"none"', '"mcmc"', r"line 8: method: no method is called mcmc; there are abc, none"),
         ('"none"', '"abc"\noptions = {shares = 1}', r"options.shares: abc has the options share"),
+        ('"none"', '"newton"', r"line 8: method: no method is called newton; there are abc, none"),
+        ('"none"', '"stored_simulations"', r"line 8: method: no method is called stored_sim"),
+        ('"none"', '"mmd_bayes"', r"line 8: method: mmd_bayes needs derivatives"),
+        ('"none"', '"none"\noptions = {share = 1}', r"options.share: none has no options"),
+        ("Uniform(0, 10)", "", r"line 12: prior.location: "),
+        ('"Uniform(0, 10)"', "3", r"line 12: prior.location: must be text such as .*, got 3"),
+        ("workers = 1", "retries = -1", r"line 15: run.retries: must be at least 0, got -1"),
+        ("= 20", "= -1.0", r"line 16: run.time_limit: must be positive seconds, got -1.0"),
+        ("= 20", "= nan", r"line 16: run.time_limit: must be positive seconds, got nan"),
         ("command", "simulator", r"line 1: simulator: an import path must look like"),
         ('noise = "Normal(0, 1)"', "", r"noise is missing"),
     ],
@@ -132,6 +140,49 @@ def test_mistakes_are_named_with_their_key_and_line(study, methods, old, new, me
     with pytest.raises(StudyError, match=message):
         read_study(study)
     assert not (study.parent / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "message"),
+    [
+        ("abc", "share = 2", r"line 18: options.share: share must lie above 0 and be at most 1"),
+        ("abc", 'share = "a lot"', r"options.share: share must hold real numbers only"),
+        ("abc", 'on_failure = "drop"', r"options.on_failure: on_failure must be one of reject"),
+        ("abc", "base_kernel = 1", r"options.base_kernel: abc has the options share, threshold"),
+        ("minimum_distance", "starts = 0", r"options.starts: starts must be a whole number"),
+        ("sequential_abc", "keep = 9999", r"options.keep: keep must be from 2 to draws"),
+    ],
+)
+def test_options_are_checked_before_anything_runs(study, method, option, message):
+    study.write_text(TOML.replace('"none"', f'"{method}"') + f"[options]\n{option}\n")
+    with pytest.raises(StudyError, match=message):
+        read_study(study)
+
+
+def test_data_may_have_a_header_but_no_gaps(study):
+    study.write_text(TOML)
+    data = study.parent / "observed.csv"
+    numbers = data.read_text()
+    data.write_text(f"a,b\n{numbers}")
+    assert read_study(study).observed.shape == (9, 2)
+    data.write_text(f"{numbers}nan,1.0\n")
+    with pytest.raises(StudyError, match=r"line 3: data: .* NaN or infinite"):
+        read_study(study)
+
+
+def test_data_with_other_columns_than_y_are_refused_after_one_run(study):
+    np.savetxt(study.parent / "observed.csv", np.linspace(3, 5, 9))
+    study.write_text(TOML.replace('"none"', '"abc"'))
+    assert "data has 1 columns where y has 2" in invoke("run", study).output
+    assert Campaign.open(study.parent / "out" / "runs.sqlite").status().done == 1
+    np.savetxt(
+        study.parent / "observed.csv", np.ones((9, 2)) * np.arange(9)[:, None], delimiter=","
+    )
+    study.write_text(
+        TOML.replace('command = "echo {theta} {u}"', 'simulator = "campaign_models:scaled"')
+    )
+    with pytest.raises(StudyError, match=r"line 3: data: observed has 2 columns where the sim"):
+        read_study(study)
 
 
 def test_measures_are_written_as_their_constructors():
@@ -277,7 +328,7 @@ def test_study_proposes_thetas_until_its_budget_is_spent(study):
         ("batch = 7", "size = 2", r"explore.size: no such key; there are batch, share, safety"),
         ("batch = 7", "share = 2", r"explore.share: must lie above 0 and be at most 1, got 2"),
         ("budget = 40", "thetas = 4", r"explore: proposals need a budget, and method abc or none"),
-        ('"abc"', '"mmd_bayes"', r"explore: proposals need a budget"),
+        ('"abc"', '"pseudo_marginal"', r"explore: proposals need a budget"),
     ],
 )
 def test_mistakes_in_what_to_explore_are_named(study, old, new, message):

@@ -237,7 +237,14 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _told():
         from owlfi.study import read_study
-        from owlfi.study_steps import explore_key, infer, make_campaign, plan_study, problem_of
+        from owlfi.study_steps import (
+            check_columns,
+            explore_key,
+            infer,
+            make_campaign,
+            plan_study,
+            problem_of,
+        )
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -245,6 +252,7 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
         with campaign.started(**options):
             if read.thetas:
                 plan_study(read, campaign)
+                check_columns(read, campaign)
                 retries = {name: read.run[name] for name in read.run if name == "retries"}
                 if read.explore is None:
                     _followed(campaign, budget=read.budget, **retries)

@@ -87,11 +87,32 @@ def problem_of(study: Study, campaign: Campaign) -> Problem:
     return Problem(campaign.simulator, study.observed)
 
 
+def check_columns(study: Study, campaign: Campaign) -> None:
+    """Make the first run of the design, and compare what it gives with the data.
+
+    Raises ValueError where y has another number of columns.
+    """
+    if study.method == "none":
+        return
+    with campaign.reading() as store:
+        known = store.fact("columns")
+    if known is None:
+        campaign.run(budget=1)
+        with campaign.reading() as store:
+            known = store.fact("columns")
+    d = study.observed.shape[1]
+    if known not in (None, d):
+        raise ValueError(
+            f"data has {d} columns where y has {known}; give the columns of the data that y has, "
+            "or let the simulator return as many"
+        )
+
+
 def infer(study: Study, campaign: Campaign) -> Any:
     """The result of the method; None for method "none"."""
-    method = method_called(study.method)
-    if method is None or study.method == "none":
+    if study.method == "none":
         return None
+    method = method_called(study.method)
     problem = problem_of(study, campaign)
     if study.method == "abc":
         runs = campaign.results(partial=study.explore is not None)  # the budget may end inside
