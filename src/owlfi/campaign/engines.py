@@ -15,8 +15,10 @@ from typing import Any, Protocol
 
 from pebble import ProcessExpired, ProcessPool
 
+from owlfi.campaign.encoding import decode
 from owlfi.campaign.external import kill_programs
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
+from owlfi.campaign.recipe import as_simulator, check_program
 
 HERE = "here"
 _QUEUED_AHEAD = 64
@@ -125,8 +127,11 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
     executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
         "here" for this process.
 
-    Raises ValueError for anything else, and for a time limit that the engine cannot keep.
+    Raises ValueError for anything else, a time limit that the engine cannot keep, and a command
+    that cannot be started here, where it is to run here.
     """
+    if executor is None or executor == HERE:
+        check_program(as_simulator(decode(recipe)))
     if executor is None:
         return Processes(recipe, workers or os.cpu_count() or 1, time_limit)
     if time_limit is not None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -54,6 +55,18 @@ class Command:
             raise ValueError(f"time_limit must be positive seconds, got {time_limit!r}")
         object.__setattr__(self, "arguments", tuple(map(_in_full, arguments)))
         object.__setattr__(self, "time_limit", time_limit)
+
+    def check_program(self) -> None:
+        """ValueError where the program cannot be started here."""
+        program = self.arguments[0]
+        if _PLACE.search(program) or shutil.which(program):
+            return
+        if Path(program).is_file():
+            raise ValueError(f"{program} is no program that can be started; chmod +x {program}")
+        raise ValueError(
+            f"there is no program {program!r} (in {os.getcwd()} and on the PATH); build or install "
+            "it, or give its full path. One that only the workers have can be started by sh -c"
+        )
 
     @property
     def files(self) -> tuple[str, ...]:
