@@ -74,6 +74,11 @@ def fails_below(theta, u):
     return np.hstack([theta[0] * u, theta[0] * u + 1])
 
 
+def needs_a_log(theta, u):
+    """An exception above 0 where there is no log."""
+    return theta[0] * u if u[0, 0] < 0 else logged(theta, u)
+
+
 def slow(theta, u):
     time.sleep(0.1)
     return theta[0] * u

@@ -302,6 +302,17 @@ def test_workers_that_die_are_replaced_and_their_runs_made_again(tmp_path, monke
     assert_array_equal(campaign.results().y.ravel(), [-2.0, 2.0, 4.0])
 
 
+def test_failed_runs_are_made_again_where_this_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("OWLFI_TEST_LOG", raising=False)
+    campaign = planned(tmp_path, on_line(models.needs_a_log), [2.0], line(-1.0, 1.0, 2.0))
+    assert campaign.run(executor="here", check=False).failures == {"exception": 2}
+    monkeypatch.setenv("OWLFI_TEST_LOG", str(tmp_path / "log"))
+    assert campaign.run(executor="here", check=False).failed == 2
+    status = campaign.run(executor="here", check=False, retry_failed=True)
+    assert (status.done, status.failed, status.calls) == (3, 0, 5)
+    assert_array_equal(campaign.results().y.ravel(), [-2.0, 2.0, 4.0])
+
+
 def test_remembered_simulator_remembers_failures(tmp_path):
     campaign = Campaign.create(tmp_path / "runs.sqlite", on_line(models.misbehaving))
     theta, u = jnp.array([1.0 * models.RAISES]), jnp.array([[1.0], [-1.0]])

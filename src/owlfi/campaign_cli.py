@@ -73,6 +73,9 @@ def run(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")
     ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Make failed runs again, too.")
+    ] = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
     with _told():
@@ -88,6 +91,7 @@ def run(
             budget=budget,
             seconds=seconds,
             accept_changes=accept_changes,
+            retry_failed=retry_failed,
         )
 
 

@@ -201,6 +201,7 @@ class Campaign:
         seconds: float | None = None,
         check: bool = True,
         accept_changes: bool = False,
+        retry_failed: bool = False,
         report: Callable[[Progress], None] | None = None,
     ) -> Status:
         """Make all runs of the design that have not ended yet.
@@ -216,6 +217,7 @@ class Campaign:
         seconds: begin no run after so many.
         check: make the first run twice, to see that y is determined by theta and u.
         accept_changes: go on although the simulator's source has changed.
+        retry_failed: also make those again that failed before, of whatever kind.
         report: called with the progress after each commit.
 
         Raises ValueError before anything runs for wrong options, a changed source or a second
@@ -227,6 +229,8 @@ class Campaign:
         limits = Limits.of(budget, seconds)
         with self.driving() as store:
             check_source(store, self.recipe, accept_changes)
+            if retry_failed:
+                store.forget_failures()
             runs = self._pending(store, retries)
             if runs and limits.runs:
                 with self.started(executor=executor, workers=workers, time_limit=time_limit):

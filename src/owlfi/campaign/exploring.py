@@ -198,6 +198,7 @@ def explored(
             left = None if seconds is None else max(0.0, until - time.monotonic())
             runs = max(0, _affordable(campaign, budget, options))
             status = campaign.run(budget=runs, seconds=left, **options)
+            options.pop("retry_failed", None)  # once, not in every round
             count = min(batch, (budget - status.calls) // campaign.design.shape[1])
             if status.waiting or count < 1 or time.monotonic() >= until:
                 return status

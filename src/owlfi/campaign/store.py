@@ -184,6 +184,14 @@ class Store:
             [DONE, -1 if most is None else most],
         ).fetchall()
 
+    def forget_failures(self) -> None:
+        """Failed runs are to be made again; their calls still count."""
+        failed = "FROM runs WHERE state != ?"
+        with self.transaction():
+            spent = self.connection.execute(f"SELECT total(attempts) {failed}", [DONE]).fetchone()
+            self.put(checks=(self.fact("checks") or 0) + int(spent[0]))
+            self.connection.execute(f"DELETE {failed}", [DONE])
+
     def adopt(self, runs: Sequence[Run]) -> None:
         """Give runs made before the design their places in it."""
         known = self.ended()
