@@ -364,8 +364,14 @@ def test_random_numbers_of_its_own_are_found(tmp_path):
 
 
 def test_functions_that_workers_cannot_import_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="define it at the top of test_campaign"):
+    with pytest.raises(ValueError, match=r"a lambda has no name .* with def at the top of test_"):
         planned(tmp_path, on_line(lambda theta, u: u), [1.0], line(0.0))
+
+    def inner(theta, u):
+        return u
+
+    with pytest.raises(ValueError, match="define it at the top of test_campaign"):
+        planned(tmp_path, on_line(inner), [1.0], line(0.0))
     code = (
         "import owlfi\nfrom owlfi.campaign import Campaign\ndef mine(theta, u): return u\n"
         "Campaign.create('x.sqlite', owlfi.Simulator(mine, owlfi.Normal(), ['a']))"
@@ -427,6 +433,10 @@ def test_campaign_that_exists_is_opened_where_it_is_the_same(tmp_path):
         ({"executor": "here", "time_limit": 1.0}, "an engine that can kill a run"),
         ({"max_failures": 20}, "max_failures must be a share from 0 to 1, got 20"),
         ({"retries": -1}, "retries must be a whole number of at least 0"),
+        ({"executor": "foo"}, "address of a Dask scheduler such as .*, got 'foo'"),
+        ({"time_limit": "60"}, "time_limit must hold real numbers only.*, got '60'"),
+        ({"seconds": "60"}, "seconds must hold real numbers only.*, got '60'"),
+        ({"max_failures": "few"}, "max_failures must hold real numbers only.*, got 'few'"),
         ({"executor": 3}, "executor must be a concurrent.futures.Executor"),
         ({"executor": ThreadPoolExecutor(1), "time_limit": 1.0}, "an engine that can kill a run"),
     ],

@@ -194,7 +194,7 @@ def test_npz_says_what_it_lacks_and_takes_one_number_a_run(tmp_path):
     with np.load(tmp_path / "design.npz") as design:
         names = design["run"]
     np.savez(tmp_path / "x.npz", y=[1.0, 2.0])
-    with pytest.raises(ValueError, match=r"x.npz has no array run; its arrays are \['y'\]"):
+    with pytest.raises(ValueError, match=r"x.npz has no array run; its arrays are y: save"):
         import_results(campaign, [tmp_path / "x.npz"])
     np.savez(tmp_path / "y.npz", run=names, y=[-1.0, 1.0])
     assert import_results(campaign, [tmp_path / "y.npz"]) == 2
@@ -228,6 +228,15 @@ def test_results_that_contradict_what_is_known_are_refused(campaign, tmp_path):
     twice = write(tmp_path / "y.csv", [found[4], found[4] | {"y_1": "3.0"}])
     with pytest.raises(ValueError, match="two different results"):
         import_results(campaign, [twice])
+
+
+def test_designs_that_are_none_are_refused(campaign, tmp_path):
+    (tmp_path / "x.npz").write_text("no array")
+    with pytest.raises(ValueError, match=r"x.npz is no NPZ file; export the design"):
+        work(tmp_path / "x.npz", tmp_path / "out.csv", 0, 1)
+    np.savez(tmp_path / "y.npz", run=["a"])
+    with pytest.raises(ValueError, match=r"y.npz has no array recipe; its arrays are run: export"):
+        work(tmp_path / "y.npz", tmp_path / "out.csv", 0, 1)
 
 
 def test_other_files_are_refused(campaign, tmp_path):

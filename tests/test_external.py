@@ -115,6 +115,17 @@ def test_wrong_commands_are_refused(template, message):
         Command("run {theta} {u}", time_limit=0)
 
 
+def test_program_that_gives_nothing_is_told_from_one_that_gives_y(tmp_path):
+    with pytest.raises(RuntimeError, match="the program printed nothing, where the numbers of y"):
+        Command(["true", "{theta}", "{u}"])(THETA, U)
+    with pytest.raises(RuntimeError, match=r"did not write the file \{out.txt\}"):
+        Command("echo {theta} {u} {out.txt}")(THETA, U)
+    with pytest.raises(RuntimeError, match=r"wrote nothing to \{out.txt\}"):
+        Command(["sh", "-c", ": > out.txt", "{theta}", "{u}", "{out.txt}"])(THETA, U)
+    with pytest.raises(ValueError, match="time_limit must hold real numbers only"):
+        Command("echo {theta} {u}", time_limit="60")
+
+
 def test_program_that_is_not_there_is_named_before_anything_runs(tmp_path):
     q = equal_weights(SquaredExponential(1.0), NOISE, [0.5])
 

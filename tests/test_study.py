@@ -280,6 +280,25 @@ def test_errors_of_commands_are_one_message(tmp_path):
     assert "there is no study" in invoke("run", tmp_path / "none.toml").output
 
 
+def test_missing_files_and_wrong_designs_are_one_message_and_write_nothing(study):
+    study.write_text(TOML)
+    folder, store = study.parent, study.parent / "out" / "runs.sqlite"
+    invoke("campaign", "new", study)
+    for arguments in (
+        ("import", store, folder / "none.csv"),
+        ("work", folder / "none.npz", "--out", folder / "out.csv"),
+    ):
+        result = invoke("campaign", *arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith("Error: ")
+        assert "none." in result.output
+    refused = invoke("campaign", "export", store, folder / "design.csv", "--slurm", 3)
+    assert "a job array reads the design as .npz, got design.csv" in refused.output
+    assert not (folder / "design.csv").exists()
+    told = invoke("campaign", "propose", study)
+    assert "has no runs to learn from yet; make some with run()" in told.output
+
+
 @pytest.mark.parametrize("name", ["new", "run", "status", "results", "export", "import", "work"])
 def test_every_command_shows_an_example(name):
     assert f"Example: owlfi campaign {name}" in invoke("campaign", name, "--help").stdout

@@ -38,7 +38,7 @@ def _told() -> Iterator[None]:
         sys.path.insert(0, os.getcwd())
     try:
         yield
-    except (ValueError, TooManyFailuresError) as error:
+    except (ValueError, OSError, TooManyFailuresError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -200,11 +200,12 @@ def export(
         from owlfi.campaign import Campaign
         from owlfi.campaign.exchange import export_design, slurm_script
 
+        script = file.with_name("job.sh")
+        text = slurm and slurm_script(str(store), file.name, script.name, slurm)
         count = export_design(Campaign.open(store), file)
         typer.echo(f"Written: {file} ({count} runs)")
-        if slurm is not None:
-            script = file.with_name("job.sh")
-            script.write_text(slurm_script(str(store), file.name, script.name, slurm))
+        if text:
+            script.write_text(text)
             typer.echo(f"Written: {script}")
 
 

@@ -23,7 +23,7 @@ from owlfi.campaign.recipe import as_recipe, as_simulator, sources
 from owlfi.campaign.remembering import Remembering
 from owlfi.campaign.status import Status, read_status, this_process
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count
+from owlfi.checks import as_count, plain_number
 from owlfi.failures import without_failures
 from owlfi.inference.proposals import SAFETY, SHARE
 from owlfi.kernels import Kernel
@@ -224,7 +224,7 @@ class Campaign:
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
         retries = as_count("retries", retries, 0)
-        if not 0 <= max_failures <= 1:
+        if not 0 <= plain_number("max_failures", max_failures) <= 1:
             raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
         limits = Limits.of(budget, seconds)
         with self.driving() as store:
@@ -252,17 +252,12 @@ class Campaign:
             return
         workers = None if workers is None else as_count("workers", workers)
         with self.driving():
-            self._engine = self._new_engine(executor, workers, time_limit)
+            self._engine = as_engine(executor, self.recipe, workers, time_limit)
             try:
                 yield self
             finally:
                 self._engine.stop()
                 self._engine = None
-
-    def _new_engine(self, executor: Any, workers: int | None, limit: float | None) -> Engine:
-        if limit is not None and not limit > 0:
-            raise ValueError(f"time_limit must be positive seconds, got {limit!r}")
-        return as_engine(executor, self.recipe, workers, limit)
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""

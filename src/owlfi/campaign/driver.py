@@ -14,7 +14,7 @@ import numpy as np
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count
+from owlfi.checks import as_count, plain_number
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
         runs = math.inf if budget is None else as_count("budget", budget, 0)
         if seconds is None:
             return cls(runs)
-        if not seconds >= 0:
+        if not plain_number("seconds", seconds) >= 0:
             raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
         return cls(runs, time.monotonic() + seconds)
 

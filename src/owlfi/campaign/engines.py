@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from pebble import ProcessExpired, ProcessPool
 
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.external import kill_programs
+from owlfi.campaign.external import check_time_limit, kill_programs
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
 from owlfi.campaign.recipe import as_simulator, check_program
 
@@ -130,6 +131,7 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
     Raises ValueError for anything else, a time limit that the engine cannot keep, and a command
     that cannot be started here, where it is to run here.
     """
+    check_time_limit(time_limit)
     if executor is None or executor == HERE:
         check_program(as_simulator(decode(recipe)))
     if executor is None:
@@ -152,6 +154,11 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
 
 
 def _on_dask(address: str) -> Engine:
+    if not re.search(r"://|:\d+$", address):
+        raise ValueError(
+            f'executor must be "{HERE}", or the address of a Dask scheduler such as '
+            f'"tcp://host:8786", got {address!r}; leave it out for processes'
+        )
     try:
         from distributed import Client
     except ImportError as error:

@@ -5,6 +5,7 @@ import io
 import math
 import os
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,18 @@ def work(design: str | os.PathLike[str], out: str | os.PathLike[str], task: int,
 
     Each result is on the disk before the next run starts; those in the file `out` already are
     not made again.
+
+    Raises ValueError for a file that is no exported design.
     """
     path = Path(out)
-    with np.load(design, allow_pickle=False) as file:
-        recipe, names = str(file["recipe"]), file["run"][task::tasks]
-        inputs = list(zip(names, file["theta"][task::tasks], file["u"][task::tasks], strict=True))
+    wanted = ("recipe", "run", "theta", "u")
+    recipe, *columns = _arrays(Path(design), wanted, "export the design as .npz")
+    inputs = list(zip(*(column[task::tasks] for column in columns), strict=True))
     known = _made_before(path) if path.exists() else set()
     todo = [(str(name), *rest) for name, *rest in inputs if str(name) not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         for name, theta, u in todo:
-            outcome = run_row(recipe, theta.tobytes(), u.tobytes())
+            outcome = run_row(str(recipe), theta.tobytes(), u.tobytes())
             _append(file, name, outcome)
     return len(todo)
 
@@ -150,11 +153,7 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
 
 def _results(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in ("run", "y") if name not in file]
-            if missing:
-                raise ValueError(f"{path} has no array {missing[0]}; its arrays are {file.files}")
-            names, y = file["run"], file["y"]
+        names, y = _arrays(path, ("run", "y"), "save run and y with numpy.savez")
         y = y[:, None] if y.ndim == 1 else y
         if y.ndim != 2 or names.shape != y.shape[:1]:
             raise ValueError(
@@ -170,6 +169,18 @@ def _results(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 "y_1, y_2, ..., or y"
             )
         yield f"{path}, line {number}", row
+
+
+def _arrays(path: Path, names: Sequence[str], remedy: str) -> list[np.ndarray]:
+    """Arrays of an NPZ file by their names."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is no NPZ file; {remedy}")
+    with np.load(path, allow_pickle=False) as file:
+        missing = [name for name in names if name not in file]
+        if missing:
+            there = ", ".join(file.files)
+            raise ValueError(f"{path} has no array {missing[0]}; its arrays are {there}: {remedy}")
+        return [file[name] for name in names]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -137,6 +137,8 @@ def proposed(
     with campaign.reading() as store:
         ended, outputs, seconds = store.ended(), store.outputs(), store.seconds()
         rounds = _rounds(store.fact("rounds"), *design.thetas.shape)
+    if not any(run.digest in ended for run in design.distinct()):
+        raise ValueError(f"{campaign.path} has no runs to learn from yet; make some with run()")
     runs, _ = assembled(design, ended, outputs, partial=True)
     proposal = next_proposal(
         proposal_key,
