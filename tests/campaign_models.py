@@ -67,6 +67,18 @@ def dies_once(theta, u):
     return theta[0] * u
 
 
+def fails_below(theta, u):
+    """Two columns where u is above 0, an exception where it is not."""
+    if u[0, 0] < 0:
+        raise ArithmeticError("no solution below 0")
+    return np.hstack([theta[0] * u, theta[0] * u + 1])
+
+
+def needs_a_log(theta, u):
+    """An exception above 0 where there is no log."""
+    return theta[0] * u if u[0, 0] < 0 else logged(theta, u)
+
+
 def slow(theta, u):
     time.sleep(0.1)
     return theta[0] * u
@@ -74,6 +86,10 @@ def slow(theta, u):
 
 def trivial(theta, u):
     return u
+
+
+def slow_and_forgetful(theta, u):
+    return slow(theta, u) + np.random.default_rng().normal()
 
 
 UNIFORM = Uniform()

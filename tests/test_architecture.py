@@ -52,7 +52,7 @@ LAYERS = [
     ["models"],
     METHODS,
     ["campaign"],
-    ["null_plot", "plots", "study"],
+    ["null_plot", "plots", "study", "study_steps"],
     ["experiments"],
     ["campaign_cli"],
     ["cli"],

@@ -302,6 +302,17 @@ def test_workers_that_die_are_replaced_and_their_runs_made_again(tmp_path, monke
     assert_array_equal(campaign.results().y.ravel(), [-2.0, 2.0, 4.0])
 
 
+def test_failed_runs_are_made_again_where_this_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("OWLFI_TEST_LOG", raising=False)
+    campaign = planned(tmp_path, on_line(models.needs_a_log), [2.0], line(-1.0, 1.0, 2.0))
+    assert campaign.run(executor="here", check=False).failures == {"exception": 2}
+    monkeypatch.setenv("OWLFI_TEST_LOG", str(tmp_path / "log"))
+    assert campaign.run(executor="here", check=False).failed == 2
+    status = campaign.run(executor="here", check=False, retry_failed=True)
+    assert (status.done, status.failed, status.calls) == (3, 0, 5)
+    assert_array_equal(campaign.results().y.ravel(), [-2.0, 2.0, 4.0])
+
+
 def test_remembered_simulator_remembers_failures(tmp_path):
     campaign = Campaign.create(tmp_path / "runs.sqlite", on_line(models.misbehaving))
     theta, u = jnp.array([1.0 * models.RAISES]), jnp.array([[1.0], [-1.0]])
@@ -324,6 +335,25 @@ def test_too_many_failures_stop_the_campaign_with_a_summary(tmp_path):
         campaign.results()
 
 
+def test_random_numbers_of_its_own_are_found_before_many_runs_are_made(tmp_path):
+    points = np.linspace(0, 1, 100)
+    campaign = planned(tmp_path, on_line(models.slow_and_forgetful), [1.0], line(*points))
+    with ThreadPoolExecutor(2) as executor, pytest.raises(NotRepeatableError):
+        campaign.run(executor=executor)
+    assert campaign.status().done <= 5
+
+
+def test_no_run_begins_after_the_seconds_have_passed(tmp_path):
+    points = np.linspace(0, 1, 100)
+    campaign = planned(tmp_path, on_line(models.slow), [1.0], line(*points))
+    start = time.monotonic()
+    with ThreadPoolExecutor(2) as executor:
+        status = campaign.run(executor=executor, seconds=0.3, check=False)
+    assert time.monotonic() - start < 1.5
+    assert 2 <= status.done <= 8
+    assert status.failed == 0
+
+
 def test_random_numbers_of_its_own_are_found(tmp_path):
     campaign = planned(tmp_path, on_line(models.forgetful), [1.0], line(0.0, 1.0))
     with pytest.raises(NotRepeatableError, match="take all random numbers from u"):
@@ -334,8 +364,14 @@ def test_random_numbers_of_its_own_are_found(tmp_path):
 
 
 def test_functions_that_workers_cannot_import_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="define it at the top of test_campaign"):
+    with pytest.raises(ValueError, match=r"a lambda has no name .* with def at the top of test_"):
         planned(tmp_path, on_line(lambda theta, u: u), [1.0], line(0.0))
+
+    def inner(theta, u):
+        return u
+
+    with pytest.raises(ValueError, match="define it at the top of test_campaign"):
+        planned(tmp_path, on_line(inner), [1.0], line(0.0))
     code = (
         "import owlfi\nfrom owlfi.campaign import Campaign\ndef mine(theta, u): return u\n"
         "Campaign.create('x.sqlite', owlfi.Simulator(mine, owlfi.Normal(), ['a']))"
@@ -369,6 +405,26 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
         Campaign.open(tmp_path / "text")
 
 
+def test_campaign_that_exists_is_opened_where_it_is_the_same(tmp_path):
+    path, q = tmp_path / "runs.sqlite", optimal_weights(C, PLANE, POINTS)
+    for _ in range(2):
+        campaign = Campaign.create(path, numpy_simulator(), THETAS, q, exist_ok=True)
+    assert campaign.run(executor="here").done == 24
+    campaign.extend([[7.0]])
+    again = Campaign.create(path, numpy_simulator(), THETAS, q, exist_ok=True)
+    assert again.status().waiting == 4
+    with pytest.raises(ValueError, match="runs of another simulator; choose another file"):
+        Campaign.create(path, jax_simulator(), THETAS, q, exist_ok=True)
+    others = {
+        "thetas": (THETAS + 1, q),
+        "points u": (THETAS, optimal_weights(C, PLANE, POINTS[::-1])),
+        "weights": (THETAS, equal_weights(C, PLANE, POINTS)),
+    }
+    for what, design in others.items():
+        with pytest.raises(ValueError, match=f"has a design with other {what}; choose another"):
+            Campaign.create(path, numpy_simulator(), *design, exist_ok=True)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -377,6 +433,10 @@ def test_wrong_designs_and_files_are_refused(tmp_path):
         ({"executor": "here", "time_limit": 1.0}, "an engine that can kill a run"),
         ({"max_failures": 20}, "max_failures must be a share from 0 to 1, got 20"),
         ({"retries": -1}, "retries must be a whole number of at least 0"),
+        ({"executor": "foo"}, "address of a Dask scheduler such as .*, got 'foo'"),
+        ({"time_limit": "60"}, "time_limit must hold real numbers only.*, got '60'"),
+        ({"seconds": "60"}, "seconds must hold real numbers only.*, got '60'"),
+        ({"max_failures": "few"}, "max_failures must hold real numbers only.*, got 'few'"),
         ({"executor": 3}, "executor must be a concurrent.futures.Executor"),
         ({"executor": ThreadPoolExecutor(1), "time_limit": 1.0}, "an engine that can kill a run"),
     ],

@@ -215,7 +215,7 @@ def test_mistakes_are_named(tmp_path, monkeypatch):
         campaign.extend(quadrature=weights(POINTS[1:]))
     with pytest.raises(ValueError, match=r"thetas must have shape"):
         campaign.extend([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="0 thetas that are complete"):
+    with pytest.raises(ValueError, match="has no runs to learn from yet"):
         campaign.propose(KEY, problem(), 5)
     with pytest.raises(ValueError, match="count must be a whole number of at least 1, got 0"):
         campaign.propose(KEY, problem(), 0)

@@ -115,6 +115,38 @@ def test_wrong_commands_are_refused(template, message):
         Command("run {theta} {u}", time_limit=0)
 
 
+def test_program_that_gives_nothing_is_told_from_one_that_gives_y(tmp_path):
+    with pytest.raises(RuntimeError, match="the program printed nothing, where the numbers of y"):
+        Command(["true", "{theta}", "{u}"])(THETA, U)
+    with pytest.raises(RuntimeError, match=r"did not write the file \{out.txt\}"):
+        Command("echo {theta} {u} {out.txt}")(THETA, U)
+    with pytest.raises(RuntimeError, match=r"wrote nothing to \{out.txt\}"):
+        Command(["sh", "-c", ": > out.txt", "{theta}", "{u}", "{out.txt}"])(THETA, U)
+    with pytest.raises(ValueError, match="time_limit must hold real numbers only"):
+        Command("echo {theta} {u}", time_limit="60")
+
+
+def test_program_that_is_not_there_is_named_before_anything_runs(tmp_path):
+    q = equal_weights(SquaredExponential(1.0), NOISE, [0.5])
+
+    def campaign(program):
+        simulator = Simulator(Command([str(program), "{theta}", "{u}"]), NOISE, ["a"], on_host=True)
+        return Campaign.create(tmp_path / "runs.sqlite", simulator, [0.0], q)
+
+    with pytest.raises(ValueError, match=r"there is no program 'no_such_program' \(in .*full path"):
+        campaign("no_such_program")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho 1\n")
+    with pytest.raises(ValueError, match=r"program is no program that can be started; chmod \+x"):
+        campaign(program)
+    program.chmod(0o755)
+    made = campaign(program)
+    program.chmod(0o644)
+    with pytest.raises(ValueError, match=r"chmod \+x"):
+        made.run(executor="here")
+    assert made.status().waiting == 1
+
+
 def test_campaign_of_commands_keeps_time_limits_on_any_executor_and_tries_again(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,6 @@
 """Studies in TOML, and the commands of campaigns."""
 
 import json
-import sys
 import types
 from pathlib import Path
 
@@ -10,19 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
+import owlfi.inference
 from owlfi.campaign import Campaign
 from owlfi.campaign.saving import runs_with_equal_weights
 from owlfi.campaign_cli import _print_saved
 from owlfi.cli import app
 from owlfi.simulator import Simulations
-from owlfi.study import (
-    StudyError,
-    constructed,
-    make_campaign,
-    plan_study,
-    problem_of,
-    read_study,
-)
+from owlfi.study import StudyError, constructed, read_study
+from owlfi.study_steps import make_campaign, plan_study, problem_of
 
 TOML = """\
 command = "echo {theta} {u}"
@@ -70,10 +64,8 @@ def minimum_distance(key, problem, rule, *, starts=2):
 
 @pytest.fixture
 def methods(monkeypatch):
-    fake = types.ModuleType("owlfi.inference")
-    fake.accepted, fake.minimum_distance = accepted, minimum_distance
-    fake.__all__ = ["accepted", "minimum_distance"]
-    monkeypatch.setitem(sys.modules, "owlfi.inference", fake)
+    monkeypatch.setattr(owlfi.inference, "accepted", accepted)
+    monkeypatch.setattr(owlfi.inference, "minimum_distance", minimum_distance)
 
 
 @pytest.fixture
@@ -100,6 +92,7 @@ def test_study_is_read(study):
 
 def test_simulators_of_modules_bring_their_noise_and_prior(study):
     lines = TOML.splitlines()
+    np.savetxt(study.parent / "observed.csv", np.linspace(3, 5, 9))
     kept = [
         line for line in lines if not line.startswith(("command", "noise", "[prior]", "location"))
     ]
@@ -129,6 +122,15 @@ def test_simulators_of_modules_bring_their_noise_and_prior(study):
         ("workers = 1", "cores = 1", r"line 15: run.cores: no such key; there are workers"),
         ('"none"', '"mcmc"', r"line 8: method: no method is called mcmc; there are abc, none"),
         ('"none"', '"abc"\noptions = {shares = 1}', r"options.shares: abc has the options share"),
+        ('"none"', '"newton"', r"line 8: method: no method is called newton; there are abc, none"),
+        ('"none"', '"stored_simulations"', r"line 8: method: no method is called stored_sim"),
+        ('"none"', '"mmd_bayes"', r"line 8: method: mmd_bayes needs derivatives"),
+        ('"none"', '"none"\noptions = {share = 1}', r"options.share: none has no options"),
+        ("Uniform(0, 10)", "", r"line 12: prior.location: "),
+        ('"Uniform(0, 10)"', "3", r"line 12: prior.location: must be text such as .*, got 3"),
+        ("workers = 1", "retries = -1", r"line 15: run.retries: must be at least 0, got -1"),
+        ("= 20", "= -1.0", r"line 16: run.time_limit: must be positive seconds, got -1.0"),
+        ("= 20", "= nan", r"line 16: run.time_limit: must be positive seconds, got nan"),
         ("command", "simulator", r"line 1: simulator: an import path must look like"),
         ('noise = "Normal(0, 1)"', "", r"noise is missing"),
     ],
@@ -138,6 +140,49 @@ def test_mistakes_are_named_with_their_key_and_line(study, methods, old, new, me
     with pytest.raises(StudyError, match=message):
         read_study(study)
     assert not (study.parent / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "message"),
+    [
+        ("abc", "share = 2", r"line 18: options.share: share must lie above 0 and be at most 1"),
+        ("abc", 'share = "a lot"', r"options.share: share must hold real numbers only"),
+        ("abc", 'on_failure = "drop"', r"options.on_failure: on_failure must be one of reject"),
+        ("abc", "base_kernel = 1", r"options.base_kernel: abc has the options share, threshold"),
+        ("minimum_distance", "starts = 0", r"options.starts: starts must be a whole number"),
+        ("sequential_abc", "keep = 9999", r"options.keep: keep must be from 2 to draws"),
+    ],
+)
+def test_options_are_checked_before_anything_runs(study, method, option, message):
+    study.write_text(TOML.replace('"none"', f'"{method}"') + f"[options]\n{option}\n")
+    with pytest.raises(StudyError, match=message):
+        read_study(study)
+
+
+def test_data_may_have_a_header_but_no_gaps(study):
+    study.write_text(TOML)
+    data = study.parent / "observed.csv"
+    numbers = data.read_text()
+    data.write_text(f"a,b\n{numbers}")
+    assert read_study(study).observed.shape == (9, 2)
+    data.write_text(f"{numbers}nan,1.0\n")
+    with pytest.raises(StudyError, match=r"line 3: data: .* NaN or infinite"):
+        read_study(study)
+
+
+def test_data_with_other_columns_than_y_are_refused_after_one_run(study):
+    np.savetxt(study.parent / "observed.csv", np.linspace(3, 5, 9))
+    study.write_text(TOML.replace('"none"', '"abc"'))
+    assert "data has 1 columns where y has 2" in invoke("run", study).output
+    assert Campaign.open(study.parent / "out" / "runs.sqlite").status().done == 1
+    np.savetxt(
+        study.parent / "observed.csv", np.ones((9, 2)) * np.arange(9)[:, None], delimiter=","
+    )
+    study.write_text(
+        TOML.replace('command = "echo {theta} {u}"', 'simulator = "campaign_models:scaled"')
+    )
+    with pytest.raises(StudyError, match=r"line 3: data: observed has 2 columns where the sim"):
+        read_study(study)
 
 
 def test_measures_are_written_as_their_constructors():
@@ -158,6 +203,39 @@ def test_whole_study_runs_infers_and_resumes(study, methods):
     changed = TOML.replace("{theta} {u}", "{u} {theta}")
     study.write_text(changed)
     assert "runs of another simulator" in invoke("run", study).output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("m = 3", "m = 5", "m is 5 now, but .*runs.sqlite was planned with 3; choose another"),
+        ('"OptimallyWeighted"', '"VStatistic"', "rule is 'VStatistic' now"),
+        ("SquaredExponential(1.0)", "SquaredExponential(2.0)", "kernel is 'SquaredExp"),
+        ("thetas = 4", "thetas = 3", "thetas is 3 now"),
+        ("thetas = 4", "thetas = 4\nseed = 1", "seed is 1 now"),
+    ],
+)
+def test_study_that_changed_is_refused_where_it_was_planned(study, old, new, message):
+    study.write_text(TOML)
+    invoke("campaign", "new", study)
+    changed = TOML.replace(old, new)
+    if "VStat" in new:
+        changed = changed.replace('kernel = "SquaredExponential(1.0)"\n', "")
+    study.write_text(changed)
+    read = read_study(study)
+    with pytest.raises(ValueError, match=message):
+        plan_study(read, make_campaign(read))
+    assert "12 runs to make" not in invoke("campaign", "new", study).output
+
+
+def test_study_with_more_thetas_extends_its_design(study):
+    study.write_text(TOML)
+    assert "12 runs to make" in invoke("campaign", "new", study).output
+    study.write_text(TOML.replace("thetas = 4", "thetas = 6"))
+    for _ in range(2):
+        assert "18 runs to make" in invoke("campaign", "new", study).output
+    campaign = Campaign.open(study.parent / "out" / "runs.sqlite")
+    assert len(np.unique(campaign.design.thetas)) == 6
 
 
 def test_methods_that_choose_their_own_runs_use_the_store(study, methods):
@@ -200,6 +278,25 @@ def test_errors_of_commands_are_one_message(tmp_path):
     assert result.exit_code == 1
     assert result.output.startswith("Error: there is no campaign at")
     assert "there is no study" in invoke("run", tmp_path / "none.toml").output
+
+
+def test_missing_files_and_wrong_designs_are_one_message_and_write_nothing(study):
+    study.write_text(TOML)
+    folder, store = study.parent, study.parent / "out" / "runs.sqlite"
+    invoke("campaign", "new", study)
+    for arguments in (
+        ("import", store, folder / "none.csv"),
+        ("work", folder / "none.npz", "--out", folder / "out.csv"),
+    ):
+        result = invoke("campaign", *arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith("Error: ")
+        assert "none." in result.output
+    refused = invoke("campaign", "export", store, folder / "design.csv", "--slurm", 3)
+    assert "a job array reads the design as .npz, got design.csv" in refused.output
+    assert not (folder / "design.csv").exists()
+    told = invoke("campaign", "propose", study)
+    assert "has no runs to learn from yet; make some with run()" in told.output
 
 
 @pytest.mark.parametrize("name", ["new", "run", "status", "results", "export", "import", "work"])
@@ -250,7 +347,7 @@ def test_study_proposes_thetas_until_its_budget_is_spent(study):
         ("batch = 7", "size = 2", r"explore.size: no such key; there are batch, share, safety"),
         ("batch = 7", "share = 2", r"explore.share: must lie above 0 and be at most 1, got 2"),
         ("budget = 40", "thetas = 4", r"explore: proposals need a budget, and method abc or none"),
-        ('"abc"', '"mmd_bayes"', r"explore: proposals need a budget"),
+        ('"abc"', '"pseudo_marginal"', r"explore: proposals need a budget"),
     ],
 )
 def test_mistakes_in_what_to_explore_are_named(study, old, new, message):

@@ -38,7 +38,7 @@ def _told() -> Iterator[None]:
         sys.path.insert(0, os.getcwd())
     try:
         yield
-    except (ValueError, TooManyFailuresError) as error:
+    except (ValueError, OSError, TooManyFailuresError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -51,7 +51,8 @@ def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) 
     """Make the campaign of a study: its simulator, thetas, points and weights. Nothing is run,
     but for the pilot runs of a rule that tunes its weights."""
     with _told():
-        from owlfi.study import make_campaign, plan_study, read_study
+        from owlfi.study import read_study
+        from owlfi.study_steps import make_campaign, plan_study
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -72,6 +73,9 @@ def run(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")
     ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Make failed runs again, too.")
+    ] = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
     with _told():
@@ -87,6 +91,7 @@ def run(
             budget=budget,
             seconds=seconds,
             accept_changes=accept_changes,
+            retry_failed=retry_failed,
         )
 
 
@@ -122,8 +127,9 @@ def propose(
 ) -> None:
     """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
     with _told():
-        from owlfi.study import make_campaign, read_study
-        from owlfi.study import propose as add
+        from owlfi.study import read_study
+        from owlfi.study_steps import make_campaign
+        from owlfi.study_steps import propose as add
 
         read = read_study(study)
         campaign = make_campaign(read)
@@ -194,11 +200,12 @@ def export(
         from owlfi.campaign import Campaign
         from owlfi.campaign.exchange import export_design, slurm_script
 
+        script = file.with_name("job.sh")
+        text = slurm and slurm_script(str(store), file.name, script.name, slurm)
         count = export_design(Campaign.open(store), file)
         typer.echo(f"Written: {file} ({count} runs)")
-        if slurm is not None:
-            script = file.with_name("job.sh")
-            script.write_text(slurm_script(str(store), file.name, script.name, slurm))
+        if text:
+            script.write_text(text)
             typer.echo(f"Written: {script}")
 
 
@@ -234,13 +241,14 @@ def work(
 def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _told():
-        from owlfi.study import (
+        from owlfi.study import read_study
+        from owlfi.study_steps import (
+            check_columns,
             explore_key,
             infer,
             make_campaign,
             plan_study,
             problem_of,
-            read_study,
         )
 
         read = read_study(study)
@@ -249,6 +257,7 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
         with campaign.started(**options):
             if read.thetas:
                 plan_study(read, campaign)
+                check_columns(read, campaign)
                 retries = {name: read.run[name] for name in read.run if name == "retries"}
                 if read.explore is None:
                     _followed(campaign, budget=read.budget, **retries)
@@ -265,7 +274,7 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
 def _print_saved(study: "Study", campaign: "Campaign") -> None:
     """The simulation time that weights saved, where they have a certificate."""
     from owlfi.campaign.saving import runs_with_equal_weights
-    from owlfi.study import problem_of
+    from owlfi.study_steps import problem_of
 
     certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
     if not certificate:

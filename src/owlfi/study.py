@@ -1,12 +1,12 @@
 """Studies: a whole inference in one TOML file, checked before anything runs."""
 
 import ast
-import importlib
 import inspect
 import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ import jax
 import numpy as np
 
 import owlfi
-from owlfi.campaign import Campaign, Command
+import owlfi.inference
+from owlfi.campaign import Command
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.recipe import as_recipe
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
+from owlfi.observed import as_observed
 from owlfi.prior import Prior
 from owlfi.problem import Problem
+from owlfi.quadrature import Quadrature
 from owlfi.rules import Rule
 from owlfi.simulator import Simulator
 
@@ -47,6 +50,16 @@ _EXPLORE_KEYS = {"batch": int, "share": (int, float), "safety": (int, float)}
 _PILOT = 0.3  # of the budget, where thetas are proposed
 _RULES = ("OptimallyWeighted", "VStatistic", "UStatistic", "Adaptive")
 _WITH_A_DESIGN = ("abc", "none")
+_METHODS = (  # those that need no derivatives, as runs of a store have none
+    *_WITH_A_DESIGN,
+    "minimum_distance",
+    "posterior_bootstrap",
+    "pseudo_marginal",
+    "rejection_abc",
+    "sequential_abc",
+)
+_WITH_DERIVATIVES = ("mmd_bayes", "random_restarts")
+_NOT_IN_A_FILE = ("base_kernel", "optimizer")  # options that are no plain values
 
 
 class StudyError(ValueError):
@@ -69,6 +82,8 @@ class Study:
     run: dict[str, Any]
     seed: int
     output: Path
+    plan: dict[str, Any]
+    """What its design follows from, as the file has it."""
 
     @property
     def store(self) -> Path:
@@ -105,6 +120,10 @@ class _Reader:
         simulator = self._simulator()
         method = self.values.get("method", "abc")
         self._check_method(method)
+        observed = self._observed()
+        rule, thetas = self._rule(), self._thetas(method)
+        problem = self._problem(simulator, observed)
+        self._check_options(method, problem)
         run = dict(self.values.get("run", {}))
         if "command" in self.values:
             run.pop("time_limit", None)  # the command keeps it
@@ -112,9 +131,9 @@ class _Reader:
             run["executor"] = run.pop("dask")
         return Study(
             simulator,
-            self._observed(),
-            self._rule(),
-            self._thetas(method),
+            observed,
+            rule,
+            thetas,
             method,
             self.values.get("options", {}),
             self.values.get("budget"),
@@ -122,7 +141,18 @@ class _Reader:
             run,
             self.values.get("seed", 0),
             self.file.parent / self.values.get("output", "out"),
+            self._plan(rule, thetas),
         )
+
+    def _plan(self, rule: Any, thetas: int) -> dict[str, Any]:
+        plan = {
+            "rule": type(rule).__name__,
+            "m": rule.m,
+            "kernel": self.values.get("kernel", "tuned"),
+            "seed": self.values.get("seed", 0),
+        }
+        of_budget = "thetas" not in self.values and "explore" in self.values
+        return plan if of_budget else plan | {"thetas": thetas}  # a budget may grow
 
     def mistake(self, key: str, message: object, table: str = "") -> StudyError:
         name = f"{table}.{key}" if table else key
@@ -136,8 +166,11 @@ class _Reader:
             if isinstance(value, bool) or not isinstance(value, known[key]):
                 wanted = getattr(known[key], "__name__", "number")
                 raise self.mistake(key, f"must be a {wanted}, got {value!r}", table)
-            if isinstance(value, int) and value < (0 if key in ("seed", "retries") else 1):
-                raise self.mistake(key, f"must be at least 1, got {value}", table)
+            least = 0 if key in ("seed", "retries") else 1
+            if known[key] is int and value < least:
+                raise self.mistake(key, f"must be at least {least}, got {value}", table)
+            if key == "time_limit" and not value > 0:
+                raise self.mistake(key, f"must be positive seconds, got {value}", table)
 
     def _needed(self, key: str) -> Any:
         if key not in self.values:
@@ -195,10 +228,19 @@ class _Reader:
     def _observed(self) -> np.ndarray:
         path = self.file.parent / self._needed("data")
         try:
-            if path.suffix == ".npy":
-                return np.load(path, allow_pickle=False).astype(float)
-            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+            if path.suffix == ".csv":
+                return np.asarray(as_observed(path))
+            read = partial(np.load, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt
+            return np.asarray(as_observed(read(path)))
         except (OSError, ValueError) as error:
+            raise self.mistake("data", error) from error
+
+    def _problem(self, simulator: Simulator, observed: np.ndarray) -> Problem:
+        if simulator.prior is None:
+            self._needed("prior")
+        try:
+            return Problem(simulator, observed)
+        except ValueError as error:
             raise self.mistake("data", error) from error
 
     def _rule(self) -> Rule:
@@ -238,14 +280,34 @@ class _Reader:
         return self.values["explore"]
 
     def _check_method(self, method: str) -> None:
-        function = method_called(method)
-        if function is None:
-            raise self.mistake("method", f"no method is called {method}; there are {_methods()}")
-        takes = inspect.signature(function).parameters.values()
-        known = [option.name for option in takes if option.kind is option.KEYWORD_ONLY]
+        there = ", ".join(_METHODS)
+        if method in _WITH_DERIVATIVES:
+            needs = "needs derivatives, which runs of a store do not have"
+            raise self.mistake("method", f"{method} {needs}; there are {there}")
+        if method not in _METHODS:
+            raise self.mistake("method", f"no method is called {method}; there are {there}")
+        takes = inspect.signature(method_called(method)).parameters.values()
+        named = [option.name for option in takes if option.kind is option.KEYWORD_ONLY]
+        known = [name for name in named if name not in _NOT_IN_A_FILE]
         for key in self.values.get("options", {}):
             if key not in known:
-                raise self.mistake(key, f"{method} has the options {', '.join(known)}", "options")
+                has = f"has the options {', '.join(known)}" if known else "has no options"
+                raise self.mistake(key, f"{method} {has}", "options")
+
+    def _check_options(self, method: str, problem: Problem) -> None:
+        """What the method itself says of its options, before it would ask for points."""
+        options = self.values.get("options", {})
+        if method == "none":
+            return
+        checked = method_called("rejection_abc" if method == "abc" else method)
+        try:
+            checked(jax.random.key(0), problem, _Asked(), **options)
+        except _AskedError:
+            return
+        except (ValueError, TypeError) as error:
+            named = [key for key in options if re.search(rf"\b{key}\b", str(error))]
+            key, table = (named[0], "options") if named else ("options", "")
+            raise self.mistake(key, error, table) from error
 
 
 def constructed(text: str) -> Any:
@@ -256,6 +318,8 @@ def constructed(text: str) -> Any:
     >>> constructed("Product(Normal(0, 1), Uniform(-1, 1, dim=2))").dim
     3
     """
+    if not isinstance(text, str):
+        raise ValueError(f'must be text such as "Normal(0, 1)", got {text!r}')
     tree = ast.parse(text.strip(), mode="eval").body
     return _made(tree, text)
 
@@ -273,73 +337,22 @@ def _made(node: ast.AST, text: str) -> Any:
         raise ValueError(f'{text!r} must look like "Normal(0, 1)"') from None
 
 
-def make_campaign(study: Study) -> Campaign:
-    """The campaign of a study: opened where it exists, created where not.
-
-    Raises ValueError where the store holds runs of another simulator.
-    """
-    if not study.store.exists():
-        study.output.mkdir(parents=True, exist_ok=True)
-        return Campaign.create(study.store, study.simulator)
-    campaign = Campaign.open(study.store)
-    if campaign.recipe != as_recipe(study.simulator):
-        raise ValueError(f"{study.store} holds runs of another simulator; choose another output")
-    return campaign
+class _AskedError(Exception):
+    """A method has found nothing wrong with its options."""
 
 
-def plan_study(study: Study, campaign: Campaign) -> None:
-    """Draw thetas from the prior and choose points and weights, once; pilot runs are kept."""
-    with campaign.reading() as store:
-        if store.fact("design") is not None:
-            return
-    key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
-    problem = problem_of(study, campaign)
-    quadrature = study.rule.quadrature(key_points, problem)
-    draw = problem.prior.sample if study.explore is None else problem.prior.starts
-    campaign.plan(draw(key_thetas, study.thetas), quadrature)
+class _Asked(Rule):
+    """Stops a method where it would begin to work."""
+
+    def quadrature(self, key: Any, problem: Problem) -> Quadrature:
+        raise _AskedError
 
 
-def explore_key(study: Study) -> Any:
-    """The key of the proposals of a study."""
-    return jax.random.fold_in(jax.random.key(study.seed), 2)
-
-
-def propose(study: Study, campaign: Campaign, count: int) -> int:
-    """Add thetas to the campaign of a study, the same however often it is interrupted."""
-    options = {name: (study.explore or {})[name] for name in study.explore or {} if name != "batch"}
-    key = jax.random.fold_in(explore_key(study), len(campaign.design.thetas))
-    return len(campaign.propose(key, problem_of(study, campaign), count, **options))
-
-
-def problem_of(study: Study, campaign: Campaign) -> Problem:
-    """The problem of a study, with a simulator that remembers its runs."""
-    return Problem(campaign.simulator, study.observed)
-
-
-def infer(study: Study, campaign: Campaign) -> Any:
-    """The result of the method; None for method "none"."""
-    method = method_called(study.method)
-    if method is None or study.method == "none":
-        return None
-    problem = problem_of(study, campaign)
-    if study.method == "abc":
-        runs = campaign.results(partial=study.explore is not None)  # the budget may end inside
-        return method(problem, runs, **study.options)
-    key = jax.random.fold_in(jax.random.key(study.seed), 1)
-    return method(key, problem, study.rule, **study.options)
-
-
-def method_called(name: str) -> Callable[..., Any] | None:
+def method_called(name: str) -> Callable[..., Any]:
     """The method of a name; "abc" takes the simulations of the campaign."""
     if name == "none":
         return lambda: None
-    inference = importlib.import_module("owlfi.inference")
-    return getattr(inference, "accepted" if name == "abc" else name, None)
-
-
-def _methods() -> str:
-    named = importlib.import_module("owlfi.inference").__all__
-    return ", ".join(["abc", "none", *(name for name in named if name != "accepted")])
+    return getattr(owlfi.inference, "accepted" if name == "abc" else name)
 
 
 def _line_of(text: str, key: str, table: str) -> int:

@@ -25,9 +25,10 @@ def assembled(
     ready = total if np.all(complete) else int(np.argmin(complete))
     if ready < total and not (partial and ready):
         missing = len(set(names) - set(ended))
+        part = f", or take partial=True for the leading {ready} thetas that are complete"
         raise ValueError(
-            f"{missing} of {len(set(names))} runs have not ended; go on with run(), or take "
-            f"partial=True for the leading {ready} thetas that are complete"
+            f"{missing} of {len(set(names))} runs have not ended; go on with run()"
+            + (part if ready else "; no theta at the beginning of the design is complete yet")
         )
     taken = names[: ready * design.shape[1]]
     failed = np.array([name not in outputs for name in taken]).reshape(ready, -1)

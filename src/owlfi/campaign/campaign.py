@@ -17,12 +17,13 @@ from owlfi.campaign.driver import Driver, Limits, Progress, TooManyFailuresError
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.engines import HERE, Engine, as_engine
 from owlfi.campaign.exploring import explored, extended, proposed, with_importance
+from owlfi.campaign.identity import check_same, check_source
 from owlfi.campaign.outcome import RETRIED
-from owlfi.campaign.recipe import as_recipe, as_simulator, changes, sources
+from owlfi.campaign.recipe import as_recipe, as_simulator, sources
 from owlfi.campaign.remembering import Remembering
 from owlfi.campaign.status import Status, read_status, this_process
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count
+from owlfi.checks import as_count, plain_number
 from owlfi.failures import without_failures
 from owlfi.inference.proposals import SAFETY, SHARE
 from owlfi.kernels import Kernel
@@ -64,18 +65,26 @@ class Campaign:
         simulator: Simulator | str,
         thetas: Any = None,
         quadrature: Quadrature | None = None,
+        *,
+        exist_ok: bool = False,
     ) -> "Campaign":
         """A new campaign in a file that does not exist yet; nothing is run.
 
         simulator: its function must be importable by other processes; or an import path
             "module:name" of a Simulator or of a function that returns one.
         thetas, quadrature: the design, as in `simulate`; where left out, `plan` gives it later.
+        exist_ok: come back to a campaign that was made with the same simulator and design, which
+            may have been extended since.
 
-        Raises ValueError for a file that exists, a function of a script or notebook, and a design
-        that does not fit the simulator.
+        Raises ValueError for a file that exists, or holds another campaign, a function of a script
+        or notebook, and a design that does not fit the simulator.
         """
         recipe = as_recipe(simulator)
         design = None if thetas is None else _as_design(simulator, thetas, quadrature)
+        if exist_ok and Path(path).exists():
+            campaign = cls.open(path)
+            check_same(campaign, recipe, design)
+            return campaign
         planned = {} if design is None else design.facts()
         Store.create(Path(path), recipe=recipe, sources=sources(recipe), **planned)
         return cls(Path(path), recipe)
@@ -192,6 +201,7 @@ class Campaign:
         seconds: float | None = None,
         check: bool = True,
         accept_changes: bool = False,
+        retry_failed: bool = False,
         report: Callable[[Progress], None] | None = None,
     ) -> Status:
         """Make all runs of the design that have not ended yet.
@@ -207,17 +217,20 @@ class Campaign:
         seconds: begin no run after so many.
         check: make the first run twice, to see that y is determined by theta and u.
         accept_changes: go on although the simulator's source has changed.
+        retry_failed: also make those again that failed before, of whatever kind.
         report: called with the progress after each commit.
 
         Raises ValueError before anything runs for wrong options, a changed source or a second
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
         retries = as_count("retries", retries, 0)
-        if not 0 <= max_failures <= 1:
+        if not 0 <= plain_number("max_failures", max_failures) <= 1:
             raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
         limits = Limits.of(budget, seconds)
         with self.driving() as store:
-            self._check_source(store, accept_changes)
+            check_source(store, self.recipe, accept_changes)
+            if retry_failed:
+                store.forget_failures()
             runs = self._pending(store, retries)
             if runs and limits.runs:
                 with self.started(executor=executor, workers=workers, time_limit=time_limit):
@@ -239,17 +252,12 @@ class Campaign:
             return
         workers = None if workers is None else as_count("workers", workers)
         with self.driving():
-            self._engine = self._new_engine(executor, workers, time_limit)
+            self._engine = as_engine(executor, self.recipe, workers, time_limit)
             try:
                 yield self
             finally:
                 self._engine.stop()
                 self._engine = None
-
-    def _new_engine(self, executor: Any, workers: int | None, limit: float | None) -> Engine:
-        if limit is not None and not limit > 0:
-            raise ValueError(f"time_limit must be positive seconds, got {limit!r}")
-        return as_engine(executor, self.recipe, workers, limit)
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
@@ -301,7 +309,7 @@ class Campaign:
     def drive(self, runs: list[Run]) -> None:
         """Make these runs, here or on the workers of `started`."""
         with self.driving() as store:
-            self._check_source(store, False)
+            check_source(store, self.recipe, False)
             with nullcontext() if self._engine else self.started(executor=HERE):
                 self._drive(store, [(run, 0) for run in runs], 2, 1.0, False, None, Limits())
 
@@ -350,17 +358,6 @@ class Campaign:
             planned = store.fact("design") is not None
         design = self.design if planned else None
         return "\n".join(described(design, *failure) for failure in failed)
-
-    def _check_source(self, store: Store, accept: bool) -> None:
-        now = sources(self.recipe)
-        changed = changes(store.fact("sources"), now)
-        if changed and not accept:
-            raise ValueError(
-                f"the simulator is not the one that {self.path} was made with; runs of both would "
-                f"be mixed. accept_changes=True goes on all the same.\n{changed}"
-            )
-        if changed:
-            store.put(sources=now, checked=False)
 
     @contextmanager
     def driving(self) -> Iterator[Store]:

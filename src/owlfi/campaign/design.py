@@ -31,6 +31,18 @@ class Design(NamedTuple):
         """The design from the fact of that name."""
         return cls(*decode(text))
 
+    def difference(self, begun: "Design") -> str:
+        """In what this is no continuation of another design; empty where it is one."""
+        (t, m), q = begun.shape, begun.quadrature
+        points, weights = np.asarray(self.quadrature.points), np.asarray(self.quadrature.weights)
+        if not _near(self.thetas[:t], begun.thetas):
+            return "other thetas"
+        if not _near(points[: t if points.ndim == 3 else None][..., :m, :], q.points):
+            return "other points u"
+        if self.shape[1] == m and not _near(weights[: t if weights.ndim == 2 else None], q.weights):
+            return "other weights"
+        return ""
+
     def distinct(self) -> list[Run]:
         """Each pair (theta, u) once, at its first place."""
         return list({run.digest: run for run in reversed(list(self.runs()))}.values())[::-1]
@@ -48,6 +60,12 @@ class Design(NamedTuple):
                 named.update(u)
                 yield Run(named.digest(), place, theta, u)
                 place += 1
+
+
+def _near(a: Any, b: Any) -> bool:
+    """Whether numbers are the same but for the rounding of another machine."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
 def described(

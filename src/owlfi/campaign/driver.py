@@ -14,7 +14,7 @@ import numpy as np
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count
+from owlfi.checks import as_count, plain_number
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
         runs = math.inf if budget is None else as_count("budget", budget, 0)
         if seconds is None:
             return cls(runs)
-        if not seconds >= 0:
+        if not plain_number("seconds", seconds) >= 0:
             raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
         return cls(runs, time.monotonic() + seconds)
 
@@ -86,6 +86,7 @@ class Driver:
     failed: int = 0
     begun: int = 0
     started: float = field(default_factory=time.monotonic)
+    _unchecked: bool = False  # whether it is open that y is determined by theta and u
     _waiting: deque[_Task] = field(default_factory=deque)
     _flying: dict["Future[Outcome]", _Task] = field(default_factory=dict)
     _landed: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
@@ -98,6 +99,7 @@ class Driver:
         kept.
         """
         self._waiting.extend(_Task(run, attempts) for run, attempts in runs)
+        self._unchecked = self.check
         try:
             self._feed()
             while self._flying:
@@ -110,12 +112,18 @@ class Driver:
             self._commit()
 
     def _feed(self) -> None:
-        while self._waiting and len(self._flying) < self.engine.ahead and self._may_begin():
+        most = self._ahead()
+        while self._waiting and len(self._flying) < most and self._may_begin():
             task = self._waiting.popleft()
             self.begun += task.expected is None
             future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
             self._flying[future] = task
             future.add_done_callback(self._landed.put)
+
+    def _ahead(self) -> int:
+        """How many to hand over: none that would wait where it may yet turn out not to be made."""
+        undecided = self._unchecked or self.limits.until < math.inf
+        return self.engine.workers() if undecided else self.engine.ahead
 
     def _may_begin(self) -> bool:
         checking = self._waiting[0].expected is not None
@@ -167,6 +175,7 @@ class Driver:
     def _judge(self, task: _Task, outcome: Outcome) -> None:
         if task.expected is not None:
             _compare(task.run, task.expected, outcome)
+            self._unchecked = False
             self.store.put(checked=True, checks=(self.store.fact("checks") or 0) + 1)
             return
         outcome = self._of_one_dimension(outcome)

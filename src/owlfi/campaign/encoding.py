@@ -65,6 +65,12 @@ def import_path(function: Any) -> str:
             f"{function!r} has no import path; give a function of a module, a Command, or the "
             'simulator as text "module:name"'
         )
+    if name.endswith("<lambda>"):
+        where = "in a file such as model.py" if module == "__main__" else f"at the top of {module}"
+        raise ValueError(
+            f"a lambda has no name by which worker processes could import it; define it with def "
+            f"{where}, and import it from there"
+        )
     if module == "__main__":
         raise ValueError(
             f"{name} is defined in a script or notebook, where worker processes cannot import it; "

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,8 +16,10 @@ from typing import Any, Protocol
 
 from pebble import ProcessExpired, ProcessPool
 
-from owlfi.campaign.external import kill_programs
+from owlfi.campaign.encoding import decode
+from owlfi.campaign.external import check_time_limit, kill_programs
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
+from owlfi.campaign.recipe import as_simulator, check_program
 
 HERE = "here"
 _QUEUED_AHEAD = 64
@@ -29,6 +32,9 @@ class Engine(Protocol):
     """How many rows to hand over before the first has ended."""
     blocking: bool
     """Whether handing over a row waits for its end, so that others must be committed before."""
+
+    def workers(self) -> int:
+        """How many rows can begin at once."""
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         """Start a row."""
@@ -44,11 +50,15 @@ class Processes:
 
     def __init__(self, recipe: str, workers: int, time_limit: float | None):
         self.ahead = workers + _QUEUED_AHEAD
+        self._workers = workers
         self._limit = time_limit
         self._new_pool = partial(
             ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
         )
         self._pool = self._new_pool()
+
+    def workers(self) -> int:
+        return self._workers
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         if not self._pool.active:  # it broke: all its workers died at once
@@ -74,6 +84,13 @@ class Executing:
         self._executor = executor
         self._close = close
 
+    def workers(self) -> int:
+        """As the executor tells, or else as many as here are cores."""
+        client: Any = getattr(self._executor, "_client", None)  # Dask's, whose workers come and go
+        if hasattr(client, "nthreads"):
+            return max(1, sum(client.nthreads().values()))
+        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         try:
             return self._executor.submit(run_row, recipe, theta, u)
@@ -93,6 +110,9 @@ class InProcess:
     ahead = 1
     blocking = True
 
+    def workers(self) -> int:
+        return 1
+
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         future: Future[Outcome] = Future()
         future.set_result(run_row(recipe, theta, u))
@@ -108,8 +128,12 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
     executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
         "here" for this process.
 
-    Raises ValueError for anything else, and for a time limit that the engine cannot keep.
+    Raises ValueError for anything else, a time limit that the engine cannot keep, and a command
+    that cannot be started here, where it is to run here.
     """
+    check_time_limit(time_limit)
+    if executor is None or executor == HERE:
+        check_program(as_simulator(decode(recipe)))
     if executor is None:
         return Processes(recipe, workers or os.cpu_count() or 1, time_limit)
     if time_limit is not None:
@@ -130,6 +154,11 @@ def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float
 
 
 def _on_dask(address: str) -> Engine:
+    if not re.search(r"://|:\d+$", address):
+        raise ValueError(
+            f'executor must be "{HERE}", or the address of a Dask scheduler such as '
+            f'"tcp://host:8786", got {address!r}; leave it out for processes'
+        )
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,8 +1,11 @@
 """Runs made anywhere: a design written to a file, a job array for SLURM, results read back."""
 
 import csv
+import io
 import math
 import os
+import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from owlfi.campaign.campaign import Campaign
-from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, Outcome, run_row
+from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, STATES, Outcome, run_row
 from owlfi.campaign.store import Run, Store
 from owlfi.checks import as_count
 from owlfi.simulator import Simulations
 
 _HOST = "imported"
+# y is one cell, so that a failure needs no number of columns; the state comes last, so that a line
+# that was cut off while it was written can be told from a whole one.
+_HEADER = ["run", "seconds", "error", "y", "state"]
 _SLURM = """\
 #!/bin/sh
 #SBATCH --job-name=owlfi
@@ -73,17 +79,18 @@ def work(design: str | os.PathLike[str], out: str | os.PathLike[str], task: int,
 
     Each result is on the disk before the next run starts; those in the file `out` already are
     not made again.
+
+    Raises ValueError for a file that is no exported design.
     """
     path = Path(out)
-    with np.load(design, allow_pickle=False) as file:
-        recipe, names = str(file["recipe"]), file["run"][task::tasks]
-        inputs = list(zip(names, file["theta"][task::tasks], file["u"][task::tasks], strict=True))
-    known = {row["run"] for row in _rows(path)} if path.exists() else set()
-    _cut_off_unfinished_line(path)
+    wanted = ("recipe", "run", "theta", "u")
+    recipe, *columns = _arrays(Path(design), wanted, "export the design as .npz")
+    inputs = list(zip(*(column[task::tasks] for column in columns), strict=True))
+    known = _made_before(path) if path.exists() else set()
     todo = [(str(name), *rest) for name, *rest in inputs if str(name) not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         for name, theta, u in todo:
-            outcome = run_row(recipe, theta.tobytes(), u.tobytes())
+            outcome = run_row(str(recipe), theta.tobytes(), u.tobytes())
             _append(file, name, outcome)
     return len(todo)
 
@@ -113,11 +120,12 @@ def write_simulations(
 def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) -> int:
     """Read results from CSV or NPZ files into the store, all or none; returns how many are new.
 
-    CSV: columns run and y_1, y_2, ...; seconds, state and error where known; theta and u are
-    compared where they are there. NPZ: arrays run (n,) and y (n, d). A row without y has failed.
+    CSV: columns run and y_1, y_2, ..., or y with spaces between; seconds, state and error where
+    known; theta and u are compared where they are there. NPZ: arrays run (n,) and y (n, d). A row
+    without y has failed where it has a state or an error, and is still to be made where it has not.
 
     Raises ValueError, naming the file and the row, for a run that is not in the design, one whose
-    theta, u or y differs from what is known, and numbers that cannot be read.
+    theta, u or y differs from what is known, numbers that cannot be read, and files without y.
     """
     design = {run.digest.hex(): run for run in campaign.design.distinct()}
     names = (*campaign.original.parameters, *_numbered("u", campaign.original.measure.dim))
@@ -129,6 +137,8 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
                 raise ValueError(f"{where}: there is no run {row['run']!r} in {campaign.path}")
             _check_inputs(where, row, run, names)
             outcome = _outcome(where, row)
+            if outcome is None:
+                continue
             if found.setdefault(run.digest.hex(), outcome).y != outcome.y:
                 raise ValueError(f"{where}: run {row['run']} has two different results")
     with campaign.driving() as store:
@@ -143,23 +153,63 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
 
 def _results(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            for name, y in zip(file["run"], np.atleast_2d(file["y"]), strict=True):
-                yield str(path), {"run": str(name), **_named("y", y)}
+        names, y = _arrays(path, ("run", "y"), "save run and y with numpy.savez")
+        y = y[:, None] if y.ndim == 1 else y
+        if y.ndim != 2 or names.shape != y.shape[:1]:
+            raise ValueError(
+                f"{path}: run must have shape (n,) and y (n, d), got {names.shape} and {y.shape}"
+            )
+        for name, row in zip(names, y, strict=True):
+            yield str(path), {"run": str(name), **_named("y", row)}
         return
-    for number, row in enumerate(_rows(path), start=2):
+    for number, row in _rows(path):
+        if not _columns_of_y(row):
+            raise ValueError(
+                f"{path} has no column of results; its columns are {', '.join(row)}: call them "
+                "y_1, y_2, ..., or y"
+            )
         yield f"{path}, line {number}", row
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a CSV file; a last one that was cut off while it was written is left out."""
-    with path.open(newline="", encoding="utf-8") as file:
+def _arrays(path: Path, names: Sequence[str], remedy: str) -> list[np.ndarray]:
+    """Arrays of an NPZ file by their names."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is no NPZ file; {remedy}")
+    with np.load(path, allow_pickle=False) as file:
+        missing = [name for name in names if name not in file]
+        if missing:
+            there = ", ".join(file.files)
+            raise ValueError(f"{path} has no array {missing[0]}; its arrays are {there}: {remedy}")
+        return [file[name] for name in names]
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a CSV file with the numbers of their lines.
+
+    A last one that was cut off while it was written is left out.
+    """
+    with path.open(newline="", encoding="utf-8-sig") as file:
         text = file.read()
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    rows = csv.DictReader(lines)
-    if lines and "run" not in (rows.fieldnames or ()):
-        raise ValueError(f"{path} has no column run; its columns are {rows.fieldnames}")
-    yield from rows
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    names = rows.fieldnames or []
+    if text and "run" not in names:
+        raise ValueError(f"{path} has no column run; its columns are {', '.join(names)}")
+    ends = text.count("\n")
+    for row in rows:
+        surplus = row.get(None)  # where DictReader puts them
+        if surplus:
+            raise ValueError(
+                f"{path}, line {rows.line_num} has {len(surplus)} more cells than the header, "
+                f"which has {len(names)} ({', '.join(names)}); name all columns"
+            )
+        if rows.line_num <= ends or _is_whole(row):
+            yield rows.line_num, row
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    """Whether a line without an end has all that its file's others have."""
+    whole = None not in row.values()
+    return whole and (list(row) != _HEADER or row["state"] in STATES)
 
 
 def _check_inputs(where: str, row: dict[str, Any], run: Run, names: Iterable[str]) -> None:
@@ -169,16 +219,35 @@ def _check_inputs(where: str, row: dict[str, Any], run: Run, names: Iterable[str
             raise ValueError(f"{where}: {name} is {row[name]}, in the design it is {value}")
 
 
-def _outcome(where: str, row: dict[str, Any]) -> Outcome:
-    columns = [row[name] for name in row if name and name.startswith("y_")]
-    y = np.array([_number(where, entry) for entry in columns if entry not in ("", None)])
+def _outcome(where: str, row: dict[str, Any]) -> Outcome | None:
+    """How a run ended, None where the row does not tell."""
+    y = _y(where, row)
     seconds = _number(where, row["seconds"]) if row.get("seconds") else None
-    error = row.get("error") or ""
+    state, error = row.get("state") or "", row.get("error") or ""
     if len(y) == 0:
-        return Outcome(row.get("state") or EXCEPTION, None, seconds, _HOST, error or "no result")
+        if state == DONE:
+            raise ValueError(f"{where}: state is {DONE}, but y is empty; give y, or leave both out")
+        if state and state not in STATES:
+            raise ValueError(f"{where}: state must be one of {', '.join(STATES)}, got {state}")
+        failed = state or error
+        return Outcome(state or EXCEPTION, None, seconds, _HOST, error) if failed else None
     if not np.isfinite(y).all():
         return Outcome(NOT_FINITE, None, seconds, _HOST, f"y = {y}")
     return Outcome(DONE, y.tobytes(), seconds, _HOST)
+
+
+def _y(where: str, row: dict[str, Any]) -> np.ndarray:
+    """The numbers of a row, none where all its cells are empty."""
+    cells = {name: str("" if row[name] is None else row[name]) for name in _columns_of_y(row)}
+    empty = [name for name, cell in cells.items() if not cell.strip()]
+    if empty and len(empty) < len(cells):
+        raise ValueError(f"{where}: {empty[0]} is empty; give all of y, or nothing of it")
+    return np.array([_number(where, part) for cell in cells.values() for part in cell.split()])
+
+
+def _columns_of_y(row: dict[str, Any]) -> list[str]:
+    numbered = [name for name in row if re.fullmatch(r"y_\d+", name)]
+    return sorted(numbered, key=lambda name: int(name[2:])) or [name for name in row if name == "y"]
 
 
 def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
@@ -207,19 +276,26 @@ def _number(where: str, text: Any) -> float:
 
 
 def _append(file: Any, name: str, outcome: Outcome) -> None:
-    y = np.frombuffer(outcome.y or b"")
     writer = csv.writer(file)
     if file.tell() == 0:
-        writer.writerow(["run", "state", "seconds", "error", *_numbered("y", max(1, len(y)))])
+        writer.writerow(_HEADER)
+    y = " ".join(map(repr, np.frombuffer(outcome.y or b"").tolist()))
     error = " ".join(outcome.error.split())
-    writer.writerow([name, outcome.state, outcome.seconds, error, *y.tolist()])
+    writer.writerow([name, outcome.seconds, error, y, outcome.state])
     file.flush()
     os.fsync(file.fileno())
 
 
-def _cut_off_unfinished_line(path: Path) -> None:
-    if path.exists():
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+def _made_before(path: Path) -> set[str]:
+    """The runs in a file of results that is to be continued, once an unfinished line is cut off."""
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+    rows = [row for _, row in _rows(path)]
+    if rows and list(rows[0]) != _HEADER:
+        raise ValueError(
+            f"{path} cannot be continued: its columns are {', '.join(rows[0])}, where "
+            f"{', '.join(_HEADER)} are written; choose another file for results"
+        )
+    return {row["run"] for row in rows}
 
 
 def _write_csv(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:

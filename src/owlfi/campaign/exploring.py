@@ -137,6 +137,8 @@ def proposed(
     with campaign.reading() as store:
         ended, outputs, seconds = store.ended(), store.outputs(), store.seconds()
         rounds = _rounds(store.fact("rounds"), *design.thetas.shape)
+    if not any(run.digest in ended for run in design.distinct()):
+        raise ValueError(f"{campaign.path} has no runs to learn from yet; make some with run()")
     runs, _ = assembled(design, ended, outputs, partial=True)
     proposal = next_proposal(
         proposal_key,
@@ -198,6 +200,7 @@ def explored(
             left = None if seconds is None else max(0.0, until - time.monotonic())
             runs = max(0, _affordable(campaign, budget, options))
             status = campaign.run(budget=runs, seconds=left, **options)
+            options.pop("retry_failed", None)  # once, not in every round
             count = min(batch, (budget - status.calls) // campaign.design.shape[1])
             if status.waiting or count < 1 or time.monotonic() >= until:
                 return status

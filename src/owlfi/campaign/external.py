@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from owlfi.campaign.outcome import CrashError, TimeLimitError
-from owlfi.checks import brief
+from owlfi.checks import brief, plain_number
 
 _PLACES = ("theta", "u", "in.json", "in.npy", "out.json", "out.npy", "out.txt")
 _PLACE = re.compile(r"\{([a-z.]*)\}")
@@ -50,10 +51,21 @@ class Command:
     def __init__(self, template: str | Iterable[str], *, time_limit: float | None = None):
         arguments = shlex.split(template) if isinstance(template, str) else list(template)
         _check(template, arguments)
-        if time_limit is not None and not time_limit > 0:
-            raise ValueError(f"time_limit must be positive seconds, got {time_limit!r}")
+        check_time_limit(time_limit)
         object.__setattr__(self, "arguments", tuple(map(_in_full, arguments)))
         object.__setattr__(self, "time_limit", time_limit)
+
+    def check_program(self) -> None:
+        """ValueError where the program cannot be started here."""
+        program = self.arguments[0]
+        if _PLACE.search(program) or shutil.which(program):
+            return
+        if Path(program).is_file():
+            raise ValueError(f"{program} is no program that can be started; chmod +x {program}")
+        raise ValueError(
+            f"there is no program {program!r} (in {os.getcwd()} and on the PATH); build or install "
+            "it, or give its full path. One that only the workers have can be started by sh -c"
+        )
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -70,7 +82,12 @@ class Command:
             places = _written(Path(folder), theta, u)
             arguments = [part for given in self.arguments for part in _filled(given, places)]
             output = self._run(arguments, folder)
-            return _read(Path(folder), output)
+            return _read(Path(folder), self._out(), output)
+
+    def _out(self) -> str:
+        """The file that the program writes y to; empty for its standard output."""
+        found = (place for given in self.arguments for place in _PLACE.findall(given))
+        return next((place for place in found if place.startswith("out.")), "")
 
     def _run(self, arguments: list[str], folder: str) -> str:
         with subprocess.Popen(
@@ -102,6 +119,12 @@ class Command:
         if process.returncode:
             raise RuntimeError(f"exit status {process.returncode}; standard error: {errors}")
         return output
+
+
+def check_time_limit(time_limit: Any) -> None:
+    """ValueError for anything but None and positive seconds."""
+    if time_limit is not None and not plain_number("time_limit", time_limit) > 0:
+        raise ValueError(f"time_limit must be positive seconds, got {time_limit!r}")
 
 
 def kill_programs() -> None:
@@ -152,11 +175,18 @@ def _filled(argument: str, places: dict[str, list[str]]) -> list[str]:
     return [_PLACE.sub(lambda place: ",".join(places[place[1]]), argument)]
 
 
-def _read(folder: Path, output: str) -> np.ndarray:
-    """y (d,) from the file that the program wrote, or from its standard output."""
-    if (folder / "out.npy").exists():
-        return np.load(folder / "out.npy", allow_pickle=False).astype(float).ravel()
-    if (folder / "out.json").exists():
-        return np.asarray(json.loads((folder / "out.json").read_text()), float).ravel()
-    text = (folder / "out.txt").read_text() if (folder / "out.txt").exists() else output
-    return np.array([float(word) for word in re.split(r"[\s,;]+", text.strip()) if word])
+def _read(folder: Path, out: str, output: str) -> np.ndarray:
+    """y (d,) from the file that the program was to write, or from its standard output."""
+    file = folder / out
+    if out and not file.exists():
+        raise RuntimeError(f"the program ended, but did not write the file {{{out}}}")
+    if out == "out.npy":
+        return np.load(file, allow_pickle=False).astype(float).ravel()
+    if out == "out.json":
+        return np.asarray(json.loads(file.read_text()), float).ravel()
+    text = file.read_text() if out else output
+    y = [float(word) for word in re.split(r"[\s,;]+", text.strip()) if word]
+    if not y:
+        where = f"wrote nothing to {{{out}}}" if out else "printed nothing"
+        raise RuntimeError(f"the program {where}, where the numbers of y are expected")
+    return np.array(y)

@@ -21,6 +21,7 @@ DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH = (
     "time-out",
     "crash",
 )
+STATES = (DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH)
 RETRIED = (TIMEOUT, CRASH)  # y is determined by theta and u: the others would come again
 _LONGEST_ERROR = 4000
 

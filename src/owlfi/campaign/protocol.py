@@ -15,6 +15,7 @@ class StoredRuns(Protocol):
     """A campaign, as seen by its parts."""
 
     path: Path
+    recipe: str
 
     @property
     def original(self) -> Simulator: ...

@@ -15,13 +15,21 @@ _LONGEST_DIFFERENCE = 20
 def as_recipe(simulator: Any) -> str:
     """A simulator, or the import path of one (or of a function that returns one), as text.
 
-    Raises ValueError for what is no simulator, or cannot be imported by workers.
+    Raises ValueError for what is no simulator, cannot be imported by workers, or is a command
+    without a program.
 
     >>> as_recipe("owlfi.models:wind_farm")
     '"owlfi.models:wind_farm"'
     """
-    as_simulator(simulator)
+    check_program(as_simulator(simulator))
     return encode(simulator)
+
+
+def check_program(simulator: Simulator) -> None:
+    """ValueError where a simulator is a command that cannot be started here."""
+    check = getattr(simulator.generator, "check_program", None)
+    if check is not None:
+        check()
 
 
 def as_simulator(value: Any) -> Simulator:

@@ -79,7 +79,10 @@ class Store:
         Raises ValueError where the file exists, or its folder does not.
         """
         if path.exists():
-            raise ValueError(f"{path} exists; open it with Campaign.open, or choose another name")
+            raise ValueError(
+                f"{path} exists; open it with Campaign.open, or exist_ok=True where it is the "
+                "same campaign, or choose another name"
+            )
         if not path.parent.is_dir():
             raise ValueError(f"the folder {path.parent} of the store does not exist; create it")
         unfinished = path.with_name(f"{path.name}.new")
@@ -180,6 +183,14 @@ class Store:
             "ORDER BY place IS NULL, place LIMIT ?",
             [DONE, -1 if most is None else most],
         ).fetchall()
+
+    def forget_failures(self) -> None:
+        """Failed runs are to be made again; their calls still count."""
+        failed = "FROM runs WHERE state != ?"
+        with self.transaction():
+            spent = self.connection.execute(f"SELECT total(attempts) {failed}", [DONE]).fetchone()
+            self.put(checks=(self.fact("checks") or 0) + int(spent[0]))
+            self.connection.execute(f"DELETE {failed}", [DONE])
 
     def adopt(self, runs: Sequence[Run]) -> None:
         """Give runs made before the design their places in it."""
