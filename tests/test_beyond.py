@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from owlfi.certificate import UNSEEN_TAILS
 from owlfi.experiments import beyond
 from owlfi.experiments.experiment import Plan
 
@@ -19,6 +20,7 @@ def record(model, m, scale):
         "m": m,
         "excess": {"iid": rules, "sobol": rules, "adaptive": {"tuned": [scale / 100] * 2}},
         "certificate": dict.fromkeys(("iid", "sobol", "adaptive"), certificate),
+        "tails": {points: [2.0, 4.0] for points in ("iid", "sobol", "adaptive")},
     }
 
 
@@ -30,6 +32,7 @@ def test_results_hold_every_ratio():
     assert tuned["ratio_to_v"] == pytest.approx(0.1)
     assert tuned["ratio_to_paper"] == pytest.approx(0.2)
     assert tuned["certificate_ratio"] == pytest.approx(0.5)
+    assert tuned["tails_median"] == pytest.approx(3.0)
     adaptive = results["b"]["64"]["adaptive"]["tuned"]
     assert adaptive["ratio_to_v"] == pytest.approx(np.median([0.01, 0.0025]))
     assert "certificate_ratio" not in results["a"]["64"]["iid"]["v"]
@@ -57,5 +60,6 @@ def test_tuned_weights_and_adaptive_points_keep_what_they_promise(name, monkeypa
     for points in ("iid", "sobol"):
         assert result[points]["tuned"]["ratio_to_v"] <= 1.1
     for summary in (result[points]["tuned"] for points in ("iid", "sobol", "adaptive")):
-        if summary["excess_median"] > 1e-10:
+        told = summary["tails_median"] > UNSEEN_TAILS  # that the error is uncertain
+        if summary["excess_median"] > 1e-10 and not told:
             assert 1 / 3 <= summary["certificate_ratio"] <= 3

@@ -79,7 +79,7 @@ def _repeats(
 ) -> Record:
     measure, uniform = simulator.measure, simulator.uniform().measure
     errors: dict[str, dict[str, list[float]]] = {}
-    certificates = {}
+    certificates, tails = {}, {}
     for name, points in _POINTS.items():
         v = [points(key, m, uniform) for key in keys]
         u = jnp.stack([measure.from_uniform(cells) for cells in v])
@@ -89,18 +89,22 @@ def _repeats(
         weights = jnp.stack([jnp.full_like(paper, 1 / m), paper, tuned.weights], 1)
         table = np.asarray(excesses(kernel, law, y, weights))
         errors[name] = {rule: table[:, j].tolist() for j, rule in enumerate(_RULES)}
-        certificates[name] = _excess(tuned)
+        certificates[name], tails[name] = _certified(tuned)
     designs = [_adapted(key, simulator, theta, m, kernel) for key in keys]
     y = jnp.stack([sample for _, sample in designs])
     weights = jnp.stack([quadrature.weights for quadrature, _ in designs])[:, None]
     errors["adaptive"] = {"tuned": np.asarray(excesses(kernel, law, y, weights))[:, 0].tolist()}
-    certificates["adaptive"] = [_excess(quadrature)[0] for quadrature, _ in designs]
-    return {"excess": errors, "certificate": certificates}
+    found = [_certified(quadrature) for quadrature, _ in designs]
+    certificates["adaptive"] = [number for numbers, _ in found for number in numbers]
+    tails["adaptive"] = [number for _, numbers in found for number in numbers]
+    return {"excess": errors, "certificate": certificates, "tails": tails}
 
 
-def _excess(quadrature: Quadrature) -> list[float]:
+def _certified(quadrature: Quadrature) -> tuple[list[float], list[float]]:
+    """The estimated excess of each design, and how badly its outermost points fit."""
     assert quadrature.certificate is not None
-    return np.atleast_1d(quadrature.certificate.excess).tolist()
+    excess, tails = quadrature.certificate.excess, quadrature.certificate.tails
+    return np.atleast_1d(excess).tolist(), np.atleast_1d(tails).tolist()
 
 
 def _adapted(
@@ -143,7 +147,9 @@ def _summary(chunks: list[Record], points: str, rule: str) -> Record:
     }
     if rule == "tuned":
         certificate = np.concatenate([chunk["certificate"][points] for chunk in chunks])
-        summary["certificate_ratio"] = float(np.median(certificate / found))
+        summary["certificate_ratio"] = float(np.median(certificate / np.maximum(found, 1e-300)))
+        tails = np.concatenate([chunk["tails"][points] for chunk in chunks])
+        summary["tails_median"] = float(np.median(tails))
     return summary
 
 
