@@ -337,9 +337,9 @@ def test_bad_lengthscale_is_refused(make, bad):
         (lambda: SquaredExponential(1.0) / SquaredExponential(1.0), "divisor"),
         (lambda: SquaredExponential(1.0) + laplacian, "FunctionKernel"),
         (lambda: laplacian * SquaredExponential(1.0), "FunctionKernel"),
-        (lambda: SquaredExponential(1.0) + (-0.5), "constant"),
-        (lambda: Constant(0.0), "constant"),
-        (lambda: Constant([1.0, 2.0]), "constant"),
+        (lambda: SquaredExponential(1.0) + (-0.5), "value"),
+        (lambda: Constant(0.0), "value"),
+        (lambda: Constant([1.0, 2.0]), "value"),
     ],
 )
 def test_bad_parameter_is_refused(make, name):
