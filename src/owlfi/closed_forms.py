@@ -224,9 +224,8 @@ def _(kernel: Matern, measure: Exponential) -> ClosedForm | None:
 
 def _exponential_term(j: int, a: Array, rate: Array, u: Array) -> Array:
     """∫_0^∞ |u-v|^j e^{-a|u-v|} e^{-rate v} dv for u ≥ 0."""
-    below = (
-        u ** (j + 1) * exponential_moment(j, (a - rate) * u) * jnp.exp(-jnp.minimum(a, rate) * u)
-    )
+    slower = jnp.where(a >= rate, rate, a)  # min would halve the derivative where they are equal
+    below = u ** (j + 1) * exponential_moment(j, (a - rate) * u) * jnp.exp(-slower * u)
     return below + jnp.exp(-rate * u) * factorial(j) / (a + rate) ** (j + 1)
 
 
