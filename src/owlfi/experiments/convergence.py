@@ -26,7 +26,7 @@ MODELS = {
     "MA(2)": models.moving_average,
 }
 _SIZES = (16, 32, 64, 128, 256, 512)
-_QUICK_SIZES = (16, 64, 256)
+_QUICK_SIZES = (16, 128)
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
