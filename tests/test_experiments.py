@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from owlfi import SquaredExponential, models
-from owlfi.experiments import EXPERIMENTS, figure3d, table1
+from owlfi.experiments import EXPERIMENTS, figure3d, power, table1
 from owlfi.experiments.both_forms import EQUAL, GAUSSIAN, UNIFORM
 from owlfi.experiments.convergence import measured_slope
 from owlfi.experiments.excess import excesses, law_of, moving_average_law, product_rule, sample
@@ -209,3 +209,11 @@ def test_finished_steps_are_kept_and_go_on_with_the_same_seed_only(tmp_path):
     experiment.keep(tmp_path, 0, plan, {"repeat": 3})
     assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(4)]
     assert experiment.kept(tmp_path, 1, plan) == []
+
+
+def test_power_is_of_every_rule_and_the_aggregate_has_300_nulls():
+    experiment = EXPERIMENTS["power"]
+    plan = experiment.plan()
+    assert experiment.steps(plan) == len(power.LAWS) * len(power.WAYS) * plan.repeats + 250
+    assert plan.repeats + 250 == 300
+    assert experiment.steps(experiment.plan(quick=True)) == len(power.LAWS) * len(power.WAYS)

@@ -104,13 +104,11 @@ def repeated(
     key: Key[Array, ""],
     laws: dict[str, Law],
     ways: dict[str, Way],
-    repeats: range,
+    steps: list[tuple[int, str, str]],
     quick: bool,
-    skip: int = 0,
 ) -> Iterator[Record]:
-    """A record of each test, repeat by repeat; the first ones may be skipped, as known."""
-    steps = [(r, law, way) for r in repeats for law in laws for way in ways]
-    for repeat, law, way in steps[skip:]:
+    """A record of each step: a repeat, the law of its data, and the way to test."""
+    for repeat, law, way in steps:
         own = jax.random.fold_in(jax.random.fold_in(key, repeat), list(laws).index(law))
         data_key, test_key = jax.random.split(own)  # all ways see the same data
         bootstrap = _QUICK_BOOTSTRAP if quick else BOOTSTRAP
