@@ -475,6 +475,7 @@ def test_what_is_no_measure_is_refused(bad):
         (lambda: StudentT(df=0.0), "df"),
         (lambda: StudentT(scale=-1.0), "scale"),
         (lambda: Poisson(rate=0.0), "rate"),
+        (lambda: Poisson(rate=[1.0, 1e12]), "rate must be at most"),
         (lambda: Poisson(rate=[1.0, 2.0], dim=3), "rate"),
         (lambda: Empirical([]), "data"),
         (lambda: Empirical([1.0, np.nan]), "data"),

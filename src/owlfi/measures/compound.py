@@ -132,7 +132,10 @@ def coordinate(measure: Measure, j: int) -> Measure:
         for part, columns in zip(measure.parts, measure.slices, strict=True):
             if columns.start <= j < columns.stop:
                 return coordinate(part, j - columns.start)
-    raise ValueError(f"the coordinates of {type(measure).__name__} are not independent")
+    raise ValueError(
+        f"the coordinates of {type(measure).__name__} in {measure.dim} dimensions are not "
+        "independent, which is needed here; use a Product of one-dimensional measures"
+    )
 
 
 def _family(component: Measure, j: int) -> Family:

@@ -11,12 +11,13 @@ import scipy.stats
 from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_rows, as_weights, concrete, is_traced, positive
+from owlfi.checks import as_rows, as_weights, brief, concrete, is_traced, positive
 from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
 
 _NEGLIGIBLE = 1e-26
 _TOLERABLE = 1e-13  # with a heavy tail, where fewer digits at the last quantiles must do
 _LARGEST_COUNT = 2**20
+_LARGEST_RATE = 1e9  # above, scipy's quantiles are NaN here and there
 _MANY = 64.0  # from where Stirling's series has all digits
 
 
@@ -55,6 +56,8 @@ class DiscreteFamily(Family):
 class Poisson(DiscreteFamily):
     """The Poisson distribution with mean rate.
 
+    Raises ValueError for a rate that is not positive or above 1e9.
+
     >>> Poisson(rate=2.0).log_density([0.0])
     Array(-2., dtype=float64)
     """
@@ -63,6 +66,11 @@ class Poisson(DiscreteFamily):
 
     def __init__(self, rate: Any = 1.0, dim: int | None = None):
         (self.rate,) = coordinates(dim, rate=positive("rate", rate))
+        if not is_traced(self.rate) and (self.rate > _LARGEST_RATE).any():
+            raise ValueError(
+                f"rate must be at most {_LARGEST_RATE:g}, got {brief(rate)}; "
+                "use Normal(rate, sqrt(rate)), close to it for so large a rate"
+            )
 
     @property
     def dim(self) -> int:
