@@ -238,6 +238,18 @@ def test_study_with_more_thetas_extends_its_design(study):
     assert len(np.unique(campaign.design.thetas)) == 6
 
 
+def test_failed_runs_of_a_study_are_made_again_where_this_is_asked_for(study):
+    script, licence = study.parent / "program.sh", study.parent / "licence"
+    script.write_text(f'case $2 in -*) test -e {licence} || exit 3;; esac; echo "$1 $2"')
+    study.write_text(TOML.replace("echo", f"sh {script}"))
+    assert "failed" in invoke("run", study).output
+    failed = Campaign.open(study.parent / "out" / "runs.sqlite").status().failed
+    licence.touch()
+    assert f"{failed} failed" in invoke("run", study).output
+    assert "12 of 12 done, 0 failed" in invoke("run", study, "--retry-failed").output
+    assert failed > 0
+
+
 def test_methods_that_choose_their_own_runs_use_the_store(study, methods):
     study.write_text(TOML.replace('"none"', '"minimum_distance"').replace("thetas = 4\n", ""))
     result = invoke("run", study)

@@ -21,6 +21,7 @@ Store = Annotated[Path, typer.Argument(help="The file of the campaign.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
 Limit = Annotated[float | None, typer.Option(help="Seconds after which a run is killed.")]
 Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Make failed runs again, too.")]
 Budget = Annotated[int | None, typer.Option(min=1, help="The most runs to make now.")]
 
 app = typer.Typer(
@@ -73,9 +74,7 @@ def run(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")
     ] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Make failed runs again, too.")
-    ] = False,
+    retry_failed: RetryFailed = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
     with _told():
@@ -238,7 +237,10 @@ def work(
         typer.echo(f"{exchange.work(design, out, task, tasks)} runs made")
 
 
-def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
+def run_study(
+    study: Annotated[Path, typer.Argument(help="The study, a TOML file.")],
+    retry_failed: RetryFailed = False,
+) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _told():
         from owlfi.study import read_study
@@ -259,6 +261,7 @@ def run_study(study: Annotated[Path, typer.Argument(help="The study, a TOML file
                 plan_study(read, campaign)
                 check_columns(read, campaign)
                 retries = {name: read.run[name] for name in read.run if name == "retries"}
+                retries["retry_failed"] = retry_failed
                 if read.explore is None:
                     _followed(campaign, budget=read.budget, **retries)
                 else:
