@@ -1,6 +1,6 @@
 """Embeddings are integrals: checked for every pair against integration in extended precision."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import jax
@@ -138,6 +138,73 @@ def test_mean_is_the_integral(kernel, measure):
 @pytest.mark.parametrize(("kernel", "measure"), [pair for pair in PAIRS if pair not in QUICK_PAIRS])
 def test_every_other_mean_is_the_integral(kernel, measure):
     assert_mean_is_the_integral(kernel, measure)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "measure"),
+    [
+        *product(["squared-exponential", "matern-1/2", "matern-7/2"], ["uniform", "exponential"]),
+        *product(["inverse-multiquadric", "rational-quadratic-1"], ["uniform"]),
+        ("squared-exponential", "truncated-normal"),
+        ("matern-5/2", "gamma-0.5"),
+    ],
+)
+def test_mean_of_a_component_is_the_integral_outside_its_support(kernel, measure):
+    """Where a mixture has other components."""
+    row, line = KERNELS[kernel], MEASURES[measure].line
+    component = MEASURES[measure].measure
+    mixture = Mixture([component, Normal(0.0, 20.0)], [1.0, 0.0])
+    (low,), (high,) = (np.asarray(end) for end in component.support)
+    ends = [(low, -1.0)] if np.isinf(high) else [(low, -1.0), (high, 1.0)]
+    u = np.array([end + sign * d for end, sign in ends for d in (1e-9, 0.1, 1.0, 5.0)])
+    for lengthscale in (0.2, 0.5, 30.0):
+        expected = [line.mean(row.formula, lengthscale, x, row.periodic) for x in u]
+        actual = embed(row.make(lengthscale), mixture).mean(u)
+        assert_allclose(actual, np.array(expected, float), rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("kernel", ["matern-1/2", "matern-3/2", "inverse-multiquadric"])
+def test_norm2_of_a_mixture_of_intervals_is_the_double_integral(kernel):
+    row = KERNELS[kernel]
+    mixture, interval = (
+        Mixture([Uniform(0, 1), Uniform(2, 3)], [0.25, 0.75]),
+        reference.uniform(0, 1),
+    )
+    within = float(interval.norm2(row.formula, 0.7))
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    means = [float(interval.mean(row.formula, 0.7, 2.5 + 0.5 * x)) for x in nodes]
+    expected = (0.25**2 + 0.75**2) * within + 2 * 0.25 * 0.75 * (0.5 * weights @ means)
+    assert_allclose(embed(row.make(0.7), mixture).norm2, expected, rtol=DOCUMENTED)
+
+
+def test_norm2_of_a_mixture_of_products_with_a_dependent_part():
+    rows = np.array([[0.1, 0.2], [0.5, -0.3], [1.0, 0.7]])
+    kernel, first = SquaredExponential(0.8), Product(Empirical(rows), Uniform(0, 1))
+    second = Product(Normal(0.3, 0.5, dim=2), Uniform(0.5, 2))
+    actual = embed(kernel, Mixture([first, second], [0.4, 0.6])).norm2
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    interval = partial(reference.uniform(0, 1).mean, reference.squared_exponential, 0.8)
+    line = 0.5 * weights @ [float(interval(1.25 + 0.75 * x)) for x in nodes]
+    plane = embed(kernel, second.parts[0]).mean(rows)
+    own = [embed(kernel, measure).norm2 for measure in (first, second)]
+    expected = 0.16 * own[0] + 0.36 * own[1] + 2 * 0.4 * 0.6 * line * plane.mean()
+    assert_allclose(actual, expected, rtol=1e-13)
+    turned = Product(Uniform(0, 1), Empirical(rows))
+    with pytest.raises(ValueError, match="dependent parts"):
+        _ = embed(kernel, Mixture([first, turned], [0.5, 0.5])).norm2
+
+
+def test_scattered_atoms_of_scipy_are_summed_or_refused():
+    table = scipy.stats.rv_discrete(values=([0.5, 1.7, 2.2], [0.2, 0.3, 0.5]))
+    expected = 0.2 * np.exp(-0.125) + 0.3 * np.exp(-0.245) + 0.5 * np.exp(-0.72)
+    assert_allclose(embed(SquaredExponential(1.0), table()).mean([1.0]), expected, rtol=1e-14)
+
+    class Halves(scipy.stats.rv_discrete):
+        def _pmf(self, k):
+            return np.full(np.shape(k), 0.25)
+
+    with pytest.raises(ValueError, match="halves, whose atoms are not a step of 1 apart"):
+        embed(SquaredExponential(1.0), Halves(a=0, b=1, inc=0.25, name="halves")()).mean([0.5])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from catalogue import MEASURES
 from owlfi import (
@@ -317,6 +317,27 @@ def test_mixture_of_counts_has_whole_points():
     assert np.array_equal(x, np.round(x))
 
 
+def test_mixture_of_shifted_counts_keeps_to_their_atoms():
+    shifted = as_measure(scipy.stats.binom(5, 0.5, loc=0.5))
+    for other in (shifted, Poisson(3.0)):
+        mixture = Mixture([shifted, other], [0.5, 0.5])
+        points = mixture.from_uniform(column(np.linspace(0.01, 0.99, 30)))
+        assert np.isfinite(mixture.log_density(points)).all()
+    expected = shifted.from_uniform(column([0.2, 0.5, 0.9]))
+    assert_array_equal(
+        Mixture([shifted, shifted], [0.5, 0.5]).from_uniform(column([0.2, 0.5, 0.9])), expected
+    )
+
+
+def test_mixture_quantiles_have_the_digits_of_both_tails():
+    mixture = Mixture([Normal(-2, 1), Normal(2, 1)], [0.5, 0.5])
+    lower, upper = mixture.from_uniform(column([2.0**-45, 1 - 2.0**-45]))[:, 0]
+    assert_allclose(upper, -lower, rtol=1e-14)
+    plane = Mixture([Normal([-2, -2], 1), Normal([2, 2], 1)], [0.5, 0.5])
+    ends = plane.from_uniform(jnp.array([[0.0, 0.5], [1.0, 0.5]]))
+    assert_allclose(ends, [[-np.inf, -2], [np.inf, 2]], rtol=1e-6)
+
+
 def test_mixture_in_two_dimensions_has_the_right_marginals():
     first = [scipy.stats.norm(-2, 0.5), scipy.stats.expon(scale=0.5)]
     second = [scipy.stats.laplace(1, 2), scipy.stats.norm(3, 0.25)]
@@ -513,9 +534,35 @@ def test_points_of_the_wrong_dimension_have_no_density(measure, columns):
         measure.log_density(np.full(columns, 0.5))
 
 
-def test_uniform_points_of_the_wrong_dimension_are_refused():
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Product(Normal(), Normal()),
+        Normal(dim=2),
+        Gamma(2.0, dim=2),
+        Mixture([Normal(dim=2)], [1.0]),
+        Empirical(np.zeros((3, 2))),
+    ],
+)
+def test_uniform_points_of_the_wrong_dimension_or_outside_are_refused(measure):
     with pytest.raises(ValueError, match="v has 1 columns where 2 are expected"):
-        Product(Normal(), Normal()).from_uniform([0.5])
+        measure.from_uniform([[0.5], [0.2]])
+    with pytest.raises(ValueError, match=r"v must hold levels between 0 and 1, got 2\.0"):
+        measure.from_uniform([0.5, 2.0])
+
+
+@pytest.mark.parametrize("measure", [Uniform(), Normal(), Gamma(), Empirical([1.0, 2.0])])
+def test_uniform_points_may_be_a_number_or_a_list(measure):
+    assert_array_equal(measure.from_uniform(0.3), measure.from_uniform(jnp.array([0.3])))
+    assert_array_equal(measure.from_uniform([0.3]), measure.from_uniform(jnp.array([0.3])))
+
+
+def test_a_distribution_of_your_own_is_not_known_by_its_name():
+    class Rising(scipy.stats.rv_continuous):
+        def _pdf(self, x):
+            return 2 * x
+
+    assert not isinstance(as_measure(Rising(a=0, b=1, name="uniform")()), Uniform)
 
 
 @pytest.mark.parametrize(

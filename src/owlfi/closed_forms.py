@@ -7,13 +7,13 @@ None for the norm has it integrated numerically, None for both says "not for the
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from math import factorial, pi, sqrt
+from math import comb, factorial, pi, sqrt
 from operator import add
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.scipy.special import erf
+from jax.scipy.special import erf, erfc
 from jaxtyping import Array, Float
 
 from owlfi.kernels import (
@@ -85,6 +85,15 @@ def _total(terms: Iterable[Array]) -> Array:
     return reduce(add, terms)
 
 
+def _distances_from_ends(measure: Uniform, u: Array) -> tuple[Array, Array]:
+    """Of u from the far and from the near end; the latter is negative inside the support.
+
+    Points of a mixture may lie outside the support of its components.
+    """
+    left, right = u - measure.low, measure.high - u
+    return jnp.where(left > right, left, right), -jnp.where(left > right, right, left)
+
+
 @closed_form(SquaredExponential, Uniform)
 def _(kernel: SquaredExponential, measure: Uniform) -> ClosedForm:
     width = measure.high - measure.low
@@ -92,7 +101,10 @@ def _(kernel: SquaredExponential, measure: Uniform) -> ClosedForm:
     t = width / scale
 
     def mean(u: Array) -> Array:
-        both = erf((measure.high - u) / scale) + erf((u - measure.low) / scale)
+        far, near = _distances_from_ends(measure, u)
+        both = jnp.where(
+            near > 0, erfc(near / scale) - erfc(far / scale), erf(far / scale) - erf(near / scale)
+        )
         return kernel.lengthscale * sqrt(pi / 2) / width * both
 
     return ClosedForm(mean, (sqrt(pi) * t * erf(t) + jnp.expm1(-(t**2))) / t**2)
@@ -173,11 +185,22 @@ def _(kernel: Matern, measure: Uniform) -> ClosedForm | None:
     coefficients, a = polynomial
     t = a * (measure.high - measure.low)
 
+    def inside(j: int, far: Array, near: Array) -> Array:
+        return lower_gamma(j + 1, far) + lower_gamma(j + 1, -near)
+
+    def outside(j: int, near: Array) -> Array:
+        """∫_0^t (near + r)^j e^{-near - r} dr."""
+        powers = (comb(j, i) * near ** (j - i) * lower_gamma(i + 1, t) for i in range(j + 1))
+        return jnp.exp(-near) * _total(powers)
+
     def mean(u: Array) -> Array:
-        left, right = a * (u - measure.low), a * (measure.high - u)
-        return _total(
-            c / t * (lower_gamma(j + 1, left) + lower_gamma(j + 1, right))
-            for j, c in enumerate(coefficients)
+        far, near = (a * distance for distance in _distances_from_ends(measure, u))
+        within, beyond = jnp.where(near > 0, 0.0, near), jnp.where(near > 0, near, 0.0)
+        terms = [(c / t, j) for j, c in enumerate(coefficients)]
+        return jnp.where(
+            near > 0,
+            _total(c * outside(j, beyond) for c, j in terms),
+            _total(c * inside(j, far, within) for c, j in terms),
         )
 
     norm2 = _total(
@@ -212,8 +235,12 @@ def _(kernel: Matern, measure: Exponential) -> ClosedForm | None:
     rate = measure.rate
 
     def mean(u: Array) -> Array:
-        return _total(
-            c * rate * a**j * _exponential_term(j, a, rate, u) for j, c in enumerate(coefficients)
+        within, beyond = jnp.where(u < 0, 0.0, u), jnp.where(u < 0, -u, 0.0)
+        terms = [(c * rate * a**j, j) for j, c in enumerate(coefficients)]
+        return jnp.where(
+            u < 0,
+            _total(c * _other_side(j, a, rate, beyond) for c, j in terms),
+            _total(c * _exponential_term(j, a, rate, within) for c, j in terms),
         )
 
     norm2 = _total(
@@ -229,6 +256,13 @@ def _exponential_term(j: int, a: Array, rate: Array, u: Array) -> Array:
     return below + jnp.exp(-rate * u) * factorial(j) / (a + rate) ** (j + 1)
 
 
+def _other_side(j: int, a: Array, rate: Array, d: Array) -> Array:
+    """∫_0^∞ (d+t)^j e^{-a(d+t)} e^{-rate t} dt for d ≥ 0."""
+    both = a + rate
+    terms = sum((both * d) ** i / factorial(i) for i in range(j + 1))
+    return jnp.exp(-a * d) * factorial(j) / both ** (j + 1) * terms
+
+
 @closed_form(Matern, Laplace)
 def _(kernel: Matern, measure: Laplace) -> ClosedForm | None:
     if (polynomial := _matern_polynomial(kernel)) is None:
@@ -237,15 +271,10 @@ def _(kernel: Matern, measure: Laplace) -> ClosedForm | None:
     rate = 1 / measure.scale
     both = a + rate
 
-    def other_side(j: int, d: Array) -> Array:
-        """∫_0^∞ (d+t)^j e^{-a(d+t)} e^{-rate t} dt."""
-        terms = sum((both * d) ** i / factorial(i) for i in range(j + 1))
-        return jnp.exp(-a * d) * factorial(j) / both ** (j + 1) * terms
-
     def mean(u: Array) -> Array:
         d = jnp.abs(u - measure.loc)
         return _total(
-            0.5 * c * rate * a**j * (_exponential_term(j, a, rate, d) + other_side(j, d))
+            0.5 * c * rate * a**j * (_exponential_term(j, a, rate, d) + _other_side(j, a, rate, d))
             for j, c in enumerate(coefficients)
         )
 
@@ -262,10 +291,11 @@ def _(kernel: InverseMultiquadric, measure: Uniform) -> ClosedForm:
     t = (measure.high - measure.low) / kernel.lengthscale
 
     def mean(u: Array) -> Array:
-        right, left = measure.high - u, u - measure.low
-        return (
-            jnp.arcsinh(right / kernel.lengthscale) + jnp.arcsinh(left / kernel.lengthscale)
-        ) / t
+        far, near = (d / kernel.lengthscale for d in _distances_from_ends(measure, u))
+        inside = jnp.arcsinh(far) - jnp.arcsinh(near)
+        spread = far * jnp.sqrt(1 + near**2) + near * jnp.sqrt(1 + far**2)
+        outside = jnp.arcsinh(t * (far + near) / jnp.where(near > 0, spread, 1.0))
+        return jnp.where(near > 0, outside, inside) / t
 
     return ClosedForm(mean, 2 * (jnp.arcsinh(t) / t - 1 / (1 + jnp.sqrt(1 + t**2))))
 
@@ -278,7 +308,8 @@ def _(kernel: RationalQuadratic, measure: Uniform) -> ClosedForm | None:
     t = (measure.high - measure.low) / scale
 
     def mean(u: Array) -> Array:
-        return (jnp.arctan((measure.high - u) / scale) + jnp.arctan((u - measure.low) / scale)) / t
+        far, near = (d / scale for d in _distances_from_ends(measure, u))
+        return jnp.arctan2(t, 1 + far * near) / t  # arctan(far) - arctan(near), also where close
 
     return ClosedForm(mean, (2 * t * jnp.arctan(t) - jnp.log1p(t**2)) / t**2)
 

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import gammaln, loggamma
 
+from owlfi.checks import is_traced
 from owlfi.closed_forms import ClosedForm, find_closed_form
 from owlfi.kernels import (
     Constant,
@@ -46,11 +47,13 @@ from owlfi.measures import (
     Product,
     as_measure,
     as_points,
-    coordinate,
+    independent_blocks,
+    marginal,
 )
 
 Factors = tuple[CoordinateKernel, ...]
 _TERMS_AT_ONCE = 2**20
+_LOST = 1e-9  # of the probability of a discrete measure
 
 
 class Embedding(eqx.Module):
@@ -89,9 +92,10 @@ def embed(kernel: Kernel, measure: Any) -> Embedding:
     on the kernel.
 
     Raises ValueError for a kernel that has no embedding (a function of your own), for a kernel of
-    another dimension, and for points outside the measure's support; when evaluated, for a discrete
-    measure of over a million atoms and for a periodic kernel with hundreds of periods in a measure
-    that is neither Uniform nor Normal.
+    another dimension, and for points outside the measure's support. When evaluated, for a discrete
+    measure of over a million atoms or with atoms that are not a step of 1 apart; for a periodic
+    kernel with hundreds of periods in a measure that is neither Uniform nor Normal; for the norm of
+    a mixture of products whose dependent parts take different columns.
 
     >>> from owlfi.measures import Normal
     >>> embedding = embed(SquaredExponential(1.0), Normal(dim=2))
@@ -179,9 +183,14 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
     if isinstance(first, Product) and first is second:
         pieces = zip(first.parts, first.parts, first.slices, strict=True)
     else:
-        columns = [slice(j, j + 1) for j in range(first.dim)]
-        one, other = ([coordinate(m, s.start) for s in columns] for m in (first, second))
-        pieces = zip(one, other, columns, strict=True)
+        blocks = independent_blocks(first, second)
+        one, other = ([marginal(m, block) for block in blocks] for m in (first, second))
+        if isinstance(one[0], Product) and len(blocks) == 1:
+            raise ValueError(
+                "the norm of a mixture needs parts of its products that are independent of the "
+                "others in every component; let dependent parts take the same columns in each"
+            )
+        pieces = zip(one, other, blocks, strict=True)
     return reduce(mul, (_cross(_restrict(factors, s), a, b) for a, b, s in pieces))
 
 
@@ -213,9 +222,21 @@ def _coordinates(factors: Factors, family: Family) -> ClosedForm:
     return form
 
 
-def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
+def _atoms(family: DiscreteFamily) -> tuple[Float[Array, "a s"], Float[Array, "a s"]]:
+    """The atoms of each coordinate and their probabilities."""
     atoms = family.atoms()
     probabilities = family.probabilities(atoms)
+    if not is_traced(probabilities) and (abs(probabilities.sum(0) - 1) > _LOST).any():
+        raise ValueError(
+            f"measure is {family.frozen().dist.name}, whose atoms are not a step of 1 apart "
+            f"(those that are hold {float(probabilities.sum(0).min()):.3g} of the probability); "
+            "use Empirical(atoms, probabilities)"
+        )
+    return atoms, probabilities
+
+
+def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
+    atoms, probabilities = _atoms(family)
 
     def total(row: Array) -> Array:
         return jnp.einsum("as,as->s", probabilities, kernel.along(row - atoms))
@@ -227,8 +248,7 @@ def _sum_over_pairs(
     kernel: CoordinateKernel, first: DiscreteFamily, second: DiscreteFamily
 ) -> Float[Array, " s"]:
     """Atoms lie a step of 1 apart, so the double sum is one over the correlation of both."""
-    atoms = first.atoms(), second.atoms()
-    weights = [family.probabilities(a) for family, a in zip((first, second), atoms, strict=True)]
+    atoms, weights = zip(*(_atoms(family) for family in (first, second)), strict=True)
     size = len(atoms[0]) + len(atoms[1])
     spectra = [jnp.fft.rfft(w, size, axis=0) for w in weights]
     correlation = jnp.fft.irfft(spectra[0] * spectra[1].conj(), size, axis=0)
@@ -247,8 +267,8 @@ def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[
     if isinstance(first, DiscreteFamily) and isinstance(second, DiscreteFamily):
         return _sum_over_pairs(_one_kernel(factors), first, second)
     if isinstance(first, DiscreteFamily):
-        atoms = first.atoms()
-        return (first.probabilities(atoms) * form.mean(atoms)).sum(0)
+        atoms, probabilities = _atoms(first)
+        return (probabilities * form.mean(atoms)).sum(0)
     if isinstance(second, DiscreteFamily):
         return _coordinate_cross(factors, second, first)
     return integrate(_one_kernel(factors), first, form.mean, second)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.checks import positive
+from owlfi.checks import as_rows, positive
 
 
 class Kernel(eqx.Module):
@@ -34,7 +34,8 @@ class Kernel(eqx.Module):
 
     def diagonal(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         """k(x_i, x_i)."""
-        return jax.vmap(self)(x, x)
+        rows = as_rows("x", x)
+        return jax.vmap(self)(rows, rows)
 
     def __add__(self, other: Any) -> "Kernel":
         if isinstance(other, (int, float)) and other == 0:

@@ -28,12 +28,24 @@ class Measure(eqx.Module):
         """The lower and the upper end of each coordinate, perhaps infinite."""
 
     @abc.abstractmethod
-    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        """Points of the measure from points of (0, 1)^s, so that every point set serves it."""
+    def at_levels(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        """`from_uniform` of levels that are known to be in order."""
 
     @abc.abstractmethod
     def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
         """The log density (for discrete measures the log probability), -inf outside the support."""
+
+    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        """Points of the measure from points of (0, 1)^s, so that every point set serves it.
+
+        Raises ValueError for another number of columns, and for values outside [0, 1].
+        """
+        levels = as_coordinates("v", v, self.dim)
+        if not is_traced(levels):
+            outside = np.asarray(levels)[~((np.asarray(levels) >= 0) & (np.asarray(levels) <= 1))]
+            if outside.size:
+                raise ValueError(f"v must hold levels between 0 and 1, got {outside[0]}")
+        return self.at_levels(levels)
 
     def sample(self, key: Key[Array, ""], m: int) -> Float[Array, "m s"]:
         """m independent draws."""
@@ -83,7 +95,7 @@ class Family(Measure):
                 np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
             )
 
-    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+    def at_levels(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
         if is_traced(v, self):
             raise ValueError(
                 f"{type(self).__name__}.from_uniform runs on the host and cannot be used inside "

@@ -1,7 +1,7 @@
 """Measures made of measures: independent parts, and mixtures."""
 
 from collections.abc import Iterable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax.numpy as jnp
@@ -49,9 +49,8 @@ class Product(Measure):
         lows, highs = zip(*(part.support for part in self.parts), strict=True)
         return jnp.concatenate(lows), jnp.concatenate(highs)
 
-    def from_uniform(self, v: Array) -> Array:
-        v = as_coordinates("v", v, self.dim)
-        pieces = [p.from_uniform(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
+    def at_levels(self, v: Array) -> Array:
+        pieces = [p.at_levels(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
         return jnp.concatenate(pieces, -1)
 
     def log_density(self, u: Array) -> Array:
@@ -103,39 +102,66 @@ class Mixture(Measure):
         parts = jnp.stack([component.log_density(u) for component in self.components], -1)
         return logsumexp(parts + jnp.log(self.weights), axis=-1)
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         if is_traced(v, self):
             raise ValueError(
                 "Mixture.from_uniform runs on the host and cannot be used inside jit, vmap or "
                 "grad; draw the points outside and pass them in"
             )
-        v = as_coordinates("v", v, self.dim)
         levels = np.asarray(v).reshape(-1, self.dim)
+        inside = levels.clip(np.finfo(float).tiny, 1 - 2.0**-53)
         belief = np.broadcast_to(np.asarray(self.weights), (len(levels), len(self.components)))
         columns = []
         for j in range(self.dim):
             families = [_family(component, j) for component in self.components]
-            x = _mixture_quantile(families, belief, levels[..., j])
+            x = _mixture_quantile(families, belief, inside[..., j])
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
             columns.append(x)
-        return jnp.asarray(np.stack(columns, -1)).reshape(v.shape)
+        points, (low, high) = np.stack(columns, -1), self.support
+        ends = jnp.where(levels == 0, low, jnp.where(levels == 1, high, points))
+        return ends.reshape(v.shape)
 
 
 def coordinate(measure: Measure, j: int) -> Measure:
     """The one-dimensional measure of coordinate j, of measures with independent coordinates."""
-    if measure.dim == 1 and not isinstance(measure, Product):
+    return marginal(measure, slice(j, j + 1))
+
+
+def marginal(measure: Measure, columns: slice) -> Measure:
+    """The measure of some columns that are independent of the others."""
+    if isinstance(measure, Product):
+        pieces = [
+            marginal(
+                part,
+                slice(max(columns.start - own.start, 0), min(columns.stop, own.stop) - own.start),
+            )
+            for part, own in zip(measure.parts, measure.slices, strict=True)
+            if own.start < columns.stop and columns.start < own.stop
+        ]
+        return pieces[0] if len(pieces) == 1 else Product(*pieces)
+    if columns == slice(0, measure.dim):
         return measure
     if isinstance(measure, Family):
-        return measure.restrict(slice(j, j + 1))
-    if isinstance(measure, Product):
-        for part, columns in zip(measure.parts, measure.slices, strict=True):
-            if columns.start <= j < columns.stop:
-                return coordinate(part, j - columns.start)
+        return measure.restrict(columns)
     raise ValueError(
         f"the coordinates of {type(measure).__name__} in {measure.dim} dimensions are not "
         "independent, which is needed here; use a Product of one-dimensional measures"
     )
+
+
+def independent_blocks(first: Measure, second: Measure) -> list[slice]:
+    """The shortest runs of columns that are independent of the others in both measures."""
+    return [slice(a, b) for a, b in pairwise(sorted(_cuts(first) & _cuts(second)))]
+
+
+def _cuts(measure: Measure) -> set[int]:
+    if isinstance(measure, Family):
+        return set(range(measure.dim + 1))
+    if isinstance(measure, Product):
+        pieces = zip(measure.parts, measure.slices, strict=True)
+        return {own.start + cut for part, own in pieces for cut in _cuts(part)}
+    return {0, measure.dim}
 
 
 def _family(component: Measure, j: int) -> Family:
@@ -154,16 +180,31 @@ def _density(family: Family, x: np.ndarray) -> np.ndarray:
 
 
 def _mixture_quantile(families: list[Family], belief: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The smallest x with Σ_c belief_c F_c(x) ≥ v, by bisection between component quantiles."""
+    """The smallest x with Σ_c belief_c F_c(x) ≥ v, by bisection between component quantiles.
+
+    Above the median by the probability that is left, which has more digits there.
+    """
     frozen = [family.frozen() for family in families]
-    quantiles = np.stack([f.ppf(v) for f in frozen])
+    quantiles = np.stack([np.where(v > 0.5, f.isf(1 - v), f.ppf(v)) for f in frozen])
     low, high = quantiles.min(0), quantiles.max(0)
-    discrete = all(isinstance(family, DiscreteFamily) for family in families)
-    low = low - 1.0 if discrete else low
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        level = sum(belief[..., c] * f.cdf(middle) for c, f in enumerate(frozen))
-        low, high = np.where(level < v, middle, low), np.where(level < v, high, middle)
+        below, above = (
+            sum(belief[..., c] * side(middle) for c, side in enumerate(sides))
+            for sides in ([f.cdf for f in frozen], [f.sf for f in frozen])
+        )
+        left = np.where(v > 0.5, above > 1 - v, below < v)
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
         if np.all(np.nextafter(low, high) >= high):
             break
-    return np.round(high) if discrete else high
+    for family in families:
+        high = _on_atoms(family, high) if isinstance(family, DiscreteFamily) else high
+    return high
+
+
+def _on_atoms(family: DiscreteFamily, x: np.ndarray) -> np.ndarray:
+    """Points that bisection left just beside an atom."""
+    first = np.asarray(family.support[0])[0]
+    offset = first - np.floor(first) if np.isfinite(first) else 0.0
+    atoms = offset + np.round(x - offset)
+    return np.where(np.abs(x - atoms) <= 1e-12 * np.maximum(1.0, np.abs(x)), atoms, x)

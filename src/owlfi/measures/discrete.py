@@ -128,7 +128,7 @@ class Empirical(Measure):
     def support(self) -> tuple[Array, Array]:
         return self.data.min(0), self.data.max(0)
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         edges = jnp.cumsum(self.weights)
         index = jnp.searchsorted(edges, v[..., 0] * edges[-1])
         return self.data[jnp.minimum(index, len(self.weights) - 1)]

@@ -56,7 +56,7 @@ class Uniform(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.uniform(np.asarray(self.low), np.asarray(self.high - self.low))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         return self.low + (self.high - self.low) * v
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -83,7 +83,7 @@ class Normal(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.norm(np.asarray(self.mean), np.asarray(self.sd))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         return self.mean + self.sd * ndtri(v)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -110,7 +110,7 @@ class LogNormal(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.lognorm(np.asarray(self.sd), scale=np.exp(self.mean))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         return jnp.exp(self.mean + self.sd * ndtri(v))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -138,7 +138,7 @@ class HalfNormal(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.halfnorm(0, np.asarray(self.sd))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         upper = -ndtri(0.5 * (1 - v))
         return self.sd * jnp.where(v < 0.5, sqrt(2) * erfinv(v), upper)
 
@@ -236,7 +236,7 @@ class Exponential(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.expon(0, 1 / np.asarray(self.rate))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         return -jnp.log1p(-v) / self.rate
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -319,7 +319,7 @@ class Laplace(LineFamily):
     def frozen(self) -> Any:
         return scipy.stats.laplace(np.asarray(self.loc), np.asarray(self.scale))
 
-    def from_uniform(self, v: Array) -> Array:
+    def at_levels(self, v: Array) -> Array:
         tail = jnp.log(2 * jnp.minimum(v, 1 - v))
         return self.loc + self.scale * jnp.where(v < 0.5, tail, -tail)
 

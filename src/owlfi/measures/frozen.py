@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy.stats
 from jaxtyping import Array
 
 from owlfi.checks import is_traced
 from owlfi.measures import families
 from owlfi.measures.base import Family, Measure
-from owlfi.measures.discrete import DiscreteFamily, Poisson
+from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
 
 _RESOLVED = 2.0**-30  # of an end's value: nearer to it, scipy's density has few digits
 
@@ -34,8 +35,10 @@ def as_measure(value: Any) -> Measure:
             f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {value!r}"
         )
     shapes, loc, scale = _parameters(value)
+    if hasattr(value.dist, "xk"):  # a table of atoms
+        return Empirical(loc + np.asarray(value.dist.xk, float), value.dist.pk)
     own = _OWN.get(value.dist.name)
-    if own is not None:
+    if own is not None and isinstance(value.dist, type(getattr(scipy.stats, value.dist.name))):
         measure = own(*shapes, loc, scale)
         if measure is not None:
             return measure
