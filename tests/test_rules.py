@@ -203,3 +203,21 @@ def test_recommendation_needs_a_theta_and_a_budget():
         owlfi.recommend(model, 64)
     with pytest.raises(ValueError, match="budget must be a whole number of at least 8"):
         owlfi.recommend(model, 3, theta=[0.0])
+
+
+def test_tuned_weights_do_little_harm_at_thetas_that_are_rougher_than_the_data():
+    """A scale five times that of the data, where k sees noise; near the data they help."""
+    model = owlfi.models.g_and_k().fix(theta_1=0.0, theta_3=0.12, theta_4=0.35)
+    prior = owlfi.Prior(theta_2=owlfi.Uniform(0.0, 5.0))
+    x = model([1.0], owlfi.iid(jax.random.key(8), 500, model.measure))
+    problem = owlfi.Problem(model, x, prior)
+    quadrature = owlfi.OptimallyWeighted(m=20).quadrature(jax.random.key(0), problem)
+    assert 20 * (quadrature.weights**2).sum() <= 16
+    fine = owlfi.sobol(jax.random.key(1), 4096, model.measure)
+
+    def error(theta, weights):
+        y, law = model([theta], quadrature.points), model([theta], fine)
+        return owlfi.squared_mmd(problem.kernel, y, law, weights=weights)
+
+    assert error(1.0, quadrature.weights) < error(1.0, None)
+    assert error(5.0, quadrature.weights) < 32 * error(5.0, None)

@@ -33,7 +33,9 @@ _NORMAL_IQR = 1.349
 _CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
 
 
-def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
+def tuned_weights(
+    kernel: Any, measure: Any, points: Any, y: Any, *, most_noise: float = jnp.inf
+) -> Quadrature:
     """Weights for the points, tuned to what was simulated on them.
 
     kernel: the data kernel k.
@@ -41,6 +43,8 @@ def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
     points: (m, s), or (b, m, s) for a design each with a kernel of its own.
     y: (m, d) simulated on the points at one theta; (t, m, d) at several thetas, whose weights are
         shared; (b, m, d) or (b, t, m, d) for several designs.
+    most_noise: a bound on m Σ w_i², the factor by which weights raise the squared error of what is
+        noise in u (1 for equal ones): for weights that also serve where y is rougher than here.
 
     The base kernel is a constant plus the family (squared exponential, Matérn 5/2 or 3/2) with the
     smallest leave-one-out error, each with its most likely lengthscales and nugget. The certificate
@@ -62,7 +66,8 @@ def tuned_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
     samples = _samples(u, as_rows("y", y, batched=True))
     if u.shape[-2] < FEWEST:
         return with_certificate(unweighted(u), without_estimate(u, Verdict.TOO_FEW))
-    tuned = tune(k, measure, u.reshape(-1, *u.shape[-2:]), samples).quadrature
+    designs = u.reshape(-1, *u.shape[-2:])
+    tuned = tune(k, measure, designs, samples, most_noise=most_noise).quadrature
     return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
 
 
@@ -95,11 +100,13 @@ def tune(
     samples: Float[Array, "b t m d"],
     plain: Float[Array, " m"] | None = None,
     known: Fit | None = None,
+    most_noise: float = jnp.inf,
 ) -> Tuning:
     """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
 
     plain: the weights to fall back to, and by which kernels are compared; equal where left out.
     known: kernels fitted to other designs, which may serve these better than a fit of their own.
+    most_noise: as of `tuned_weights`.
     """
     m = designs.shape[1]
     plain = jnp.full(m, 1 / m) if plain is None else plain
@@ -113,7 +120,9 @@ def tune(
     if known is not None:
         fitted = better_of(fitted, known, first, grams, jnp.asarray(outermost), typical)
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
-    calm, equal = _solve(points, *_embedded(laws, points, fitted), fitted, plain)
+    calm, equal = _solve(
+        points, *_embedded(laws, points, fitted), fitted, plain, jnp.array(most_noise)
+    )
     quadrature = _certified(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
@@ -224,7 +233,7 @@ class _Weights(NamedTuple):
 
 @eqx.filter_jit
 def _solve(
-    designs: Array, z: Array, norm2: Array, fitted: Fit, plain: Array
+    designs: Array, z: Array, norm2: Array, fitted: Fit, plain: Array, most_noise: Array
 ) -> tuple[_Weights, _Weights]:
     """Calm and plain weights of each design."""
 
@@ -233,12 +242,15 @@ def _solve(
         gram = base_gram(found.family, found.lengthscale, u) + found.constant
         system = gram, zu + found.constant, own + found.constant
         risk = _risk(*system, found.nugget, plain)
-        return _calm(*system, found.nugget), _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
+        calm = _calm(*system, found.nugget, most_noise / len(plain))
+        return calm, _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
 
     return jax.lax.map(one, (designs, z, norm2, fitted))
 
 
-def _calm(gram: Array, z: Array, norm2: Array, nugget: Array) -> _Weights:
+def _calm(
+    gram: Array, z: Array, norm2: Array, nugget: Array, largest_square_sum: Array
+) -> _Weights:
     """The weights of the largest nugget that keeps the risk near its least, never exploding.
 
     The risk is flat in the nugget where weights are huge: they cancel for nothing.
@@ -253,9 +265,10 @@ def _calm(gram: Array, z: Array, norm2: Array, nugget: Array) -> _Weights:
     limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
 
     def calmer_is_better(pair: tuple[_Weights, _Weights]) -> Array:
-        size = jnp.abs(pair[0].weights).sum()
+        size, squares = jnp.abs(pair[0].weights).sum(), (pair[0].weights ** 2).sum()
         flat = (size > _CALM_SUM) & (pair[1].risk <= limit)
-        return ((size > LARGEST_ABSOLUTE_SUM) | flat) & (pair[0].nugget < 1)
+        explodes = (size > LARGEST_ABSOLUTE_SUM) | (squares > largest_square_sum)
+        return (explodes | flat) & (pair[0].nugget < 1)
 
     def calmer(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
         return pair[1], solved(10 * pair[1].nugget)
