@@ -108,7 +108,7 @@ def test_simulators_of_modules_bring_their_noise_and_prior(study):
     ("old", "new", "message"),
     [
         ("m = 3", "m = 0", r"line 5: m: must be at least 1"),
-        ("m = 3", 'm = "3"', r"line 5: m: must be a int, got '3'"),
+        ("m = 3", 'm = "3"', r"line 5: m: must be of type int, got '3'"),
         ("m = 3", "size = 3", r"line 5: size: no such key; there are simulator, command"),
         ("m = 3", "m = = 3", r"study.toml: .*line 5"),
         ("Normal(0, 1)", "Gauss(0, 1)", r"line 2: noise: owlfi has no measure or kernel 'Gauss'"),

@@ -101,8 +101,10 @@ def as_rows(
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); it needs at least one row")
     if dim is not None and array.shape[-1] != dim:
+        numbers = "; n numbers (n,) are n rows of one column" if np.ndim(value) == 1 else ""
         raise ValueError(
-            f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape})"
+            f"{name} has {array.shape[-1]} columns where {dim} are expected "
+            f"(shape {np.shape(value)}{numbers})"
         )
     return array
 

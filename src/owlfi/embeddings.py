@@ -89,7 +89,8 @@ def embed(kernel: Kernel, measure: Any) -> Embedding:
     Relative error at most 1e-12 for lengthscales from 0.01 to 20 times the measure's interquartile
     range and u between its quantiles 1e-12 and 1 - 1e-12. Closed forms also work inside jit, vmap
     and grad with traced measures; the others need the measure's numbers, and grad works on u and
-    on the kernel.
+    on the kernel. A kernel that does not separate over the coordinates takes seconds to minutes
+    where a coordinate is a frozen scipy distribution that owlfi does not have itself.
 
     Raises ValueError for a kernel that has no embedding (a function of your own), for a kernel of
     another dimension, and for points outside the measure's support. When evaluated, for a discrete

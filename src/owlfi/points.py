@@ -175,9 +175,8 @@ def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
 def _laguerre_nodes(nodes: int, power: float) -> np.ndarray:
     with np.errstate(all="ignore"):
         refined = roots_genlaguerre(nodes, power)[0]
-    k = np.arange(
-        1, nodes
-    )  # scipy's polynomials overflow beyond 350 nodes, the recurrence does not
+    # scipy's polynomials overflow beyond 350 nodes, the recurrence does not.
+    k = np.arange(1, nodes)
     recurrence = 2 * np.arange(nodes) + power + 1, np.sqrt(k * (k + power))
     return refined if np.isfinite(refined).all() else eigvalsh_tridiagonal(*recurrence)
 

@@ -78,8 +78,8 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
     kernel: the base kernel c, on the space of u.
     measure: the distribution of u.
     points: (m, s), (m,) where s = 1, or (..., m, s) for many designs in one call.
-    nugget: added to the diagonal of C; multiplied by ten while the matrix is singular in double
-        precision, and reported.
+    nugget: added to the diagonal of C, so in units of c(u, u), which is 1 for kernels that are not
+        scaled; multiplied by ten while the matrix is singular in double precision, and reported.
 
     Costs m³/3 by a Cholesky factorisation; m log m for an untented lattice with the Korobov kernel
     whose period is the measure's width; s·m^(1+1/s) for a tensor grid with a separable kernel.

@@ -165,7 +165,7 @@ class _Reader:
                 raise self.mistake(key, f"no such key; there are {there}", table)
             if isinstance(value, bool) or not isinstance(value, known[key]):
                 wanted = getattr(known[key], "__name__", "number")
-                raise self.mistake(key, f"must be a {wanted}, got {value!r}", table)
+                raise self.mistake(key, f"must be of type {wanted}, got {value!r}", table)
             least = 0 if key in ("seed", "retries") else 1
             if known[key] is int and value < least:
                 raise self.mistake(key, f"must be at least {least}, got {value}", table)

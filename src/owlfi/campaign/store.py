@@ -101,7 +101,10 @@ class Store:
         Raises ValueError where it is missing, or is no store of this version.
         """
         if not path.is_file():
-            raise ValueError(f"there is no campaign at {path}; make one with Campaign.create")
+            raise ValueError(
+                f"there is no campaign at {path}; make one with Campaign.create or "
+                "`owlfi campaign new`"
+            )
         store = cls(_connect(path, "ro" if read_only else "rw"), path)
         try:
             version = store.fact("version")

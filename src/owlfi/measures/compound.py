@@ -30,6 +30,8 @@ class Product(Measure):
     def __init__(self, *parts: Any):
         if not parts:
             raise ValueError("Product needs at least one measure")
+        if any(isinstance(part, (list, tuple)) for part in parts):
+            raise ValueError("parts of a Product are separate arguments: Product(a, b), not a list")
         measures = [as_measure(part) for part in parts]
         nested = [m.parts if isinstance(m, Product) else (m,) for m in measures]
         self.parts = tuple(part for group in nested for part in group)
