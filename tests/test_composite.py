@@ -23,7 +23,7 @@ from owlfi import (
     goodness_of_fit,
     wild_goodness_of_fit,
 )
-from owlfi.experiments.composite_cases import MEDIAN, g_and_k_law, model, prior
+from owlfi.experiments.composite_cases import MEDIAN, SOBOL, g_and_k_law, model, prior
 from owlfi.inference.minimum_distance import candidates
 from owlfi.inference.newton import minimise
 from owlfi.inference.objective import objective_of
@@ -103,6 +103,16 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     one = run(procedure, KEY, problem.observed, jnp.array(1.0), jnp.array([1.0]))
     two = run(procedure, KEY, problem.observed, jnp.array(1.0), one.theta)
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
+
+
+def test_estimate_is_in_the_lowest_minimum():
+    """The best start, judged by a quarter of the points, is in the basin of a higher one."""
+    data_key, key = jax.random.split(
+        jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 46), 0)
+    )
+    problem = Problem(model(), g_and_k_law(0.1)(data_key), prior())
+    test = goodness_of_fit(key, problem, SOBOL, bootstrap=19)
+    assert_allclose(test.theta, [3.0, 1.0, 0.1, 0.1], atol=0.2)
 
 
 def test_same_key_gives_the_same_test_whatever_the_threads():

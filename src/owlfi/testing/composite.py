@@ -46,7 +46,7 @@ from owlfi.testing.procedure import (
     rescaled,
 )
 
-_STARTS = 16
+_STARTS, _SEARCHED = 16, 8  # compared on the observed data, and searched to the end
 
 
 def goodness_of_fit(
@@ -73,7 +73,8 @@ def goodness_of_fit(
         chooses weights for each of them.
     designs: how many designs the rule draws. With one, all fits share it; with more, each fit and
         each statistic takes one at random, as Algorithm 1 has it.
-    restarts: searches besides the one from the estimate, in case there are other minima.
+    restarts: searches besides the one from the estimate, in case there are other minima. The
+        observed data are searched from 8 starts first.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
 
@@ -101,7 +102,7 @@ def goodness_of_fit(
     objective = objective_of(problem, drawn.fit[0])
     begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
     procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
-    observed = _observed(observed_key, problem, procedure, begun.start)
+    observed = _observed(observed_key, problem, procedure, begun.starts)
     replicates = _replicates(
         key, problem, procedure, jnp.asarray(observed[-1].theta), bootstrap, progress
     )
@@ -110,10 +111,16 @@ def goodness_of_fit(
 
 
 def _observed(
-    key: Key[Array, ""], problem: Problem, procedure: Procedure, start: Array
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, starts: Float[Array, "r p"]
 ) -> list[Outcome]:
-    """From the best start, then, as the replicates are, from the estimate; the last one counts."""
-    found = [applied(procedure, key, problem.observed, 1.0, start)]
+    """From all starts, then, as the replicates are, from the estimate; the last one counts.
+
+    An estimate in another minimum than the lowest would have replicates that fit too well.
+    """
+    widely = procedure
+    if procedure.search == "newton":
+        widely = eqx.tree_at(lambda p: p.restarts, procedure, starts[1:])
+    found = [applied(widely, key, problem.observed, 1.0, starts[0])]
     if procedure.search == "newton":
         found.append(applied(procedure, key, problem.observed, 1.0, jnp.asarray(found[0].theta)))
     if not np.isfinite(found[-1].statistics).all():
@@ -166,7 +173,8 @@ def plan(
             fit, first = adam_evaluations(search), 0
         else:
             fit = slopes * (warm + restarts * far)
-            first = max(_STARTS, 1 + restarts) + slopes * (1 + restarts) * far + statistic
+            compared, searched = max(_STARTS, 1 + restarts), max(_SEARCHED, 1 + restarts)
+            first = compared + slopes * searched * far + statistic
         sets = (1 + bootstrap) * m * (fit + statistic)
         return m * first + sets + bootstrap * len(problem.observed)
 
@@ -234,9 +242,13 @@ def _drawn(
 
 
 class _Begun(NamedTuple):
-    """Where searches begin, and the simulator calls of finding out."""
+    """Where searches begin, and the simulator calls of finding out.
 
-    start: Float[Array, " p"]
+    starts: for the observed data, the best first.
+    restarts: for every data set, besides the estimate.
+    """
+
+    starts: Float[Array, "s p"]
     restarts: Float[Array, "r p"]
     calls: int
 
@@ -252,13 +264,13 @@ def _begun(
 ) -> _Begun:
     if theta is not None:
         given = as_array("theta", theta)
-        return _Begun(given, given[None][:0], 0)
+        return _Begun(given[None], given[None][:0], 0)
     if isinstance(search, Adam):
         trials = problem.prior.starts(key, search.trials)
-        return _Begun(trials[0], trials, 0)
+        return _Begun(trials, trials, 0)
     tried, calls = candidates(key, problem, objective, quadrature, max(_STARTS, 1 + restarts))
     calls -= quadrature.pilot.calls if quadrature.pilot is not None else 0  # counted elsewhere
-    return _Begun(tried[0], tried[1 : 1 + restarts], calls)
+    return _Begun(tried[: max(_SEARCHED, 1 + restarts)], tried[1 : 1 + restarts], calls)
 
 
 def _replicates(
