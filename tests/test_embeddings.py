@@ -20,6 +20,7 @@ from owlfi import (
     Exponential,
     FunctionKernel,
     Gamma,
+    InverseMultiquadric,
     Korobov,
     Laplace,
     Matern,
@@ -366,6 +367,50 @@ def test_density_of_ones_own_that_is_infinite_inside_is_integrated():
         expected = line.mean(reference.matern(1.5), 0.1, u)
         actual = embed(Matern(1.5, 0.1), frozen).mean([u])
         assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("u", [1e15, 1e39])
+def test_kernel_and_measure_that_both_fall_as_powers_are_integrated(u):
+    """In log x below u/2 and above 2u, in the log of the distance from u between."""
+    frozen, power = scipy.stats.pareto(0.3), mpmath.mpf(0.3)
+    with mpmath.workdps(60):
+        lengthscale = 0.01 * np.diff(frozen.ppf([0.25, 0.75]))[0]
+
+        def weight(x, r):
+            return power * x ** (-power - 1) / mpmath.sqrt(1 + (r / lengthscale) ** 2)
+
+        def far(s):
+            return mpmath.exp(s) * weight(mpmath.exp(s), mpmath.exp(s) - u)
+
+        def near(s, sign):
+            return mpmath.exp(s) * weight(u + sign * mpmath.exp(s), mpmath.exp(s))
+
+        def integral(function, low, high):
+            return mpmath.quad(function, mpmath.linspace(low, high, int((high - low) / 4) + 2))
+
+        half, log = min(u / 2, u - 1), mpmath.log
+        expected = integral(far, 0, log(u - half)) + integral(far, log(2 * u), log(u) + 250)
+        expected += integral(partial(near, sign=1), -80, log(u))
+        expected += integral(partial(near, sign=-1), -80, log(half))
+    actual = embed(InverseMultiquadric(lengthscale), frozen).mean([u])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.05])
+def test_matern_kernel_that_is_nearly_singular_is_integrated(nu):
+    lengthscale, u = 10.0, 0.3
+    with mpmath.workdps(30):
+        order = mpmath.mpf(nu)
+
+        def kernel(s):
+            t = mpmath.sqrt(2 * order) * mpmath.exp(s) / lengthscale
+            value = 2 ** (1 - order) / mpmath.gamma(order) * t**order * mpmath.besselk(order, t)
+            return mpmath.exp(s) * value
+
+        sides = [mpmath.linspace(-60, mpmath.log(side), 8) for side in (u, 1 - u)]
+        expected = sum(mpmath.quad(kernel, side) for side in sides)
+    actual = embed(Matern(nu, lengthscale), Uniform(0, 1)).mean([u])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
 
 
 def histogram(bins):

@@ -10,6 +10,7 @@ measure and at multiples of the kernel's lengthscale, around the origin and arou
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import pairwise
+from math import ceil, log
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import concrete, is_traced
-from owlfi.kernels import CoordinateKernel, Korobov
+from owlfi.kernels import CoordinateKernel, InverseMultiquadric, Korobov, RationalQuadratic
 from owlfi.measures import Family, FrozenContinuous
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -30,6 +31,10 @@ _PANELS_AT_ONCE = 2**14
 _OTHER_PANELS = 32  # about as many as a kernel has
 _TOLERABLE = 1e-14  # beyond this quantile, periods need not be told apart
 _MOST_HALF_PERIODS, _MOST_IN_A_DOUBLE_INTEGRAL = 4096, 512
+_SLOW = InverseMultiquadric, RationalQuadratic  # fall as a power of the distance
+_OWN_REACH = 1e10  # interquartile ranges that their panels span at short lengthscales
+_FOCUS_RATIO, _ORIGIN_RATIO = 5.0, 256.0  # of the ends of panels beyond
+_SHARES = np.array([0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0, 8.0])
 _BISECTIONS, _BISECTED_AT_ONCE = 100, 8
 _LEAST = 1e-290  # distances below it underflow; their probability sits at the origin
 _SLIM = 2.0**-6  # of the support: a median nearer to an end does not part the pieces
@@ -45,6 +50,14 @@ class _Piece(NamedTuple):
     end: Float[Array, " s"]
     landmarks: Float[Array, "l s"]  # distances at which panels end
     atom: Float[Array, " s"]  # the probability before the start, where it is no distance
+
+
+class _Panels(NamedTuple):
+    """Where panels end on account of the kernel."""
+
+    around_focus: Float[Array, "p #s"]  # offsets, both ways
+    around_origin: Float[Array, "q #s"]  # distances
+    shares: Float[Array, " k"]  # distances from the origin, in that of the focus
 
 
 class _Nodes(NamedTuple):
@@ -79,7 +92,7 @@ def _mean_by_rows(
     kernel: CoordinateKernel,
     measure: Family,
     pieces: list[_Piece],
-    panels: Float[Array, "p #s"],
+    panels: _Panels,
     u: Float[Array, "m s"],
 ) -> Float[Array, "m s"]:
     def rows(part: Float[Array, "r s"]) -> Float[Array, "r s"]:
@@ -87,7 +100,8 @@ def _mean_by_rows(
         moved = part - jax.lax.stop_gradient(part)  # 0, with the derivative that nodes leave out
         return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
 
-    at_once = max(1, _PANELS_AT_ONCE // (len(panels) + _OTHER_PANELS) // u.shape[1])
+    width = (len(panels.around_focus) + _OTHER_PANELS) * u.shape[1]
+    at_once = max(1, _PANELS_AT_ONCE // width)
     return _by_rows(rows, u, at_once, on_host=isinstance(measure, FrozenContinuous))
 
 
@@ -144,15 +158,43 @@ def _foci(family: Family) -> Float[Array, "f s"]:
     )
 
 
-def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> Float[Array, "p #s"]:
-    """The kernel's panels; those of a periodic one go on as far as the measure."""
+def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Panels:
+    """The kernel's panels; those of a periodic or a slowly falling one go on with the measure."""
     panels = kernel.panels()
-    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, Korobov))
-    periods = [concrete(leaf.period) for leaf in leaves if isinstance(leaf, Korobov)]
-    if not periods:
-        return panels
+    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, (Korobov, *_SLOW)))
+    periods = [leaf.period for leaf in leaves if isinstance(leaf, Korobov)]
+    around_focus, shares = panels, np.zeros(0)
+    around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1]
+    if periods:
+        around_focus = _with_half_periods(panels, periods, measure, most)
+        around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1]
+    slow = any(isinstance(leaf, _SLOW) for leaf in leaves)
+    reach = _reach_of_a_heavy_tail(measure) if slow else 1.0
+    if reach > 1:
+        far = panels[-1] * _geometric(_FOCUS_RATIO, reach)
+        around_focus = jnp.concatenate([panels, far])
+        beyond = panels[-1] * _geometric(_ORIGIN_RATIO, reach)
+        around_origin = jnp.concatenate([around_origin, beyond])
+        shares = _SHARES
+    return _Panels(around_focus, around_origin, jnp.asarray(shares))
+
+
+def _geometric(ratio: float, last: float) -> np.ndarray:
+    return ratio ** np.arange(1.0, ceil(log(last) / log(ratio)) + 1)[:, None]
+
+
+def _reach_of_a_heavy_tail(measure: Family) -> float:
+    """How many times farther than its panels a kernel that falls as a power has likely points."""
+    levels = np.array([[_TOLERABLE], [0.25]])
+    (least, low), (most, high) = concrete(measure).quantiles(levels)
+    return float(((most - least) / (_OWN_REACH * (high - low))).max())
+
+
+def _with_half_periods(
+    panels: Float[Array, "p #s"], periods: list[Array], measure: Family, most: int
+) -> Float[Array, "q #s"]:
     with jax.ensure_compile_time_eval():
-        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*periods), axis=0))
+        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*map(concrete, periods)), axis=0))
     lower, upper = concrete(measure).quantiles(np.array([[_TOLERABLE]]))
     count = np.ceil((upper - lower) / half).max()
     if count > most:
@@ -172,12 +214,11 @@ def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> Float[Array
 def _nodes(
     measure: Family,
     pieces: list[_Piece],
-    panels: Float[Array, "p #s"],
+    panels: _Panels,
     foci: Float[Array, "f r s"],
 ) -> _Nodes:
     """r rules, each with panels around its f foci."""
-    offsets = jnp.concatenate([-panels, jnp.zeros_like(panels[:1]), panels])
-    geometry = jax.lax.stop_gradient((foci, offsets, panels[-1]))
+    geometry = jax.lax.stop_gradient((foci, panels))
     parts = [_piece_nodes(measure, piece, *geometry) for piece in pieces]
     return _Nodes(*(jnp.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -186,7 +227,7 @@ _compiled_nodes = eqx.filter_jit(_nodes)
 
 
 def _piece_nodes(
-    measure: Family, piece: _Piece, foci: Array, offsets: Array, scale: Array
+    measure: Family, piece: _Piece, foci: Array, panels: _Panels
 ) -> tuple[Array, Array, Array]:
     """Cuts and nodes are known twice: by distance from the origin and by offset from a focus.
 
@@ -194,14 +235,17 @@ def _piece_nodes(
     """
     rows = foci.shape[1:]
     first, *others = piece.sign * (foci - piece.origin)  # distances from the origin
+    offsets = panels.around_focus
+    offsets = jnp.concatenate([-offsets, jnp.zeros_like(offsets[:1]), offsets])
     near = jnp.broadcast_to(offsets[:, None], (len(offsets), *rows))
     ends = jnp.stack([piece.start, piece.end])
     cuts = jnp.concatenate(
         [
             *(focus + near for focus in others),
+            first * panels.shares[:, None, None],
             *(
                 jnp.broadcast_to(part[:, None], (len(part), *rows))
-                for part in (piece.landmarks, _GRADING[:, None] * scale, ends)
+                for part in (piece.landmarks, panels.around_origin, ends)
             ),
         ]
     )
