@@ -267,6 +267,22 @@ def weibull(shape: float, scale: float) -> Line:
     return Line(density, 0, low=0)
 
 
+def symmetric(line: Line) -> Line:
+    """A variable on the half line with a random sign."""
+    return Line(lambda x: line.density(np.abs(x)) / 2, 0)
+
+
+def extreme(shape: float) -> Line:
+    """The generalized extreme value distribution that begins at 1 / shape < 0, in scipy's signs."""
+    power = 1 / Extended(shape)
+
+    def density(x: Values) -> Values:
+        log = np.log(-Extended(shape) * x)
+        return np.exp((power - 1) * log - np.exp(power * log))
+
+    return Line(density, 1 / shape, low=1 / shape)
+
+
 def moved(line: Line, loc: float, scale: float) -> Line:
     """loc + scale · a variable."""
     return Line(

@@ -28,6 +28,7 @@ MATHEMATICS = [
     "kernel_algebra",
     "keys",
     "kernels",
+    "line_pieces",
     "line_quadrature",
     "measures",
     "median",

@@ -1,7 +1,7 @@
 """Embeddings are integrals: checked for every pair against integration in extended precision."""
 
 from functools import lru_cache, partial
-from itertools import product
+from itertools import pairwise, product
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from owlfi import (
     Exponential,
     FunctionKernel,
     Gamma,
+    InverseMultiquadric,
     Korobov,
     Laplace,
     Matern,
@@ -255,11 +256,20 @@ def test_frozen_scipy_distribution_is_embedded():
     assert np.array_equal(embedding.mean([1.0]), own.mean([1.0]))
 
 
-FROZEN = {  # singular at an upper end, or with a kink inside
+FROZEN = {  # singular at an upper end or inside, flat at an end, or with a kink inside
     "beta": (scipy.stats.beta(0.5, 0.5, 3, 2), reference.moved(reference.beta(0.5, 0.5), 3, 2)),
     "weibull_max": (
         scipy.stats.weibull_max(0.6, loc=5),
         reference.moved(reference.mirrored(reference.weibull(0.6, 1.0)), 5, 1),
+    ),
+    "genextreme": (scipy.stats.genextreme(-0.25), reference.extreme(-0.25)),
+    "dgamma": (
+        scipy.stats.dgamma(0.5, loc=10),
+        reference.moved(reference.symmetric(reference.gamma(0.5, 1.0)), 10, 1),
+    ),
+    "dweibull": (
+        scipy.stats.dweibull(0.7, loc=3, scale=2),
+        reference.moved(reference.symmetric(reference.weibull(0.7, 1.0)), 3, 2),
     ),
     "triang": (scipy.stats.triang(0.375), reference.triangular(0.375)),
     "laplace_asymmetric": (
@@ -288,6 +298,139 @@ def test_norm2_of_a_frozen_density_that_bends_is_the_double_integral(name):
         assert_allclose(
             embed(Matern(1.5, lengthscale), frozen).norm2, float(expected), rtol=DOCUMENTED
         )
+
+
+def normal_kernel_of_a_power(log_density, power, lengthscale):
+    """∫ exp(-x²/2l²) p(x) dx by x = y^power, which a density that goes as x^(1/power - 1) needs."""
+    with mpmath.workdps(30):
+        power = mpmath.mpf(power)
+
+        def integrand(y):
+            x = y**power
+            return power * mpmath.exp(log_density(x) - (x / lengthscale) ** 2 / 2)
+
+        cuts = [mpmath.mpf(10) ** (k / power) for k in range(-30, 0, 3)]
+        return mpmath.quad(
+            integrand, [0, *cuts, *(k ** (1 / power) for k in (0.3, 1, 2, 5, 20, 90))]
+        )
+
+
+@pytest.mark.parametrize("shape", [0.005, 0.02, 0.1])
+@pytest.mark.parametrize("make", [Gamma, lambda shape: scipy.stats.gamma(shape, loc=1.0)])
+def test_probability_nearer_to_an_end_than_any_double_is_kept(make, shape):
+    density = lambda x: -x - mpmath.loggamma(shape)  # noqa: E731
+    expected = normal_kernel_of_a_power(density, 1 / mpmath.mpf(shape), 0.5)
+    measure = make(shape)
+    end = 0.0 if isinstance(measure, Gamma) else 1.0
+    actual = embed(SquaredExponential(0.5), measure).mean([end])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+def test_median_that_rounds_to_an_end_is_told_from_it():
+    power = 1 / mpmath.mpf(0.02)
+    with mpmath.workdps(30):
+        expected = mpmath.quad(
+            lambda y: (1 - y**power) * mpmath.exp(-(y ** (2 * power)) / 2),
+            [0, 0.3, 0.6, 0.8, 0.9, 0.95, 1],
+        )
+        expected *= power / mpmath.beta(2, 0.02)
+    for measure, end in ((Beta(2.0, 0.02), 1.0), (scipy.stats.beta(2.0, 0.02, loc=3.0), 4.0)):
+        actual = embed(SquaredExponential(1.0), measure).mean([end])
+        assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize(("shape", "loc"), [(0.5, 0.0), (0.5, 10.0), (0.05, -7.0)])
+def test_point_where_the_density_is_infinite_inside_is_embedded(shape, loc):
+    density = lambda x: -x - mpmath.loggamma(shape)  # noqa: E731
+    expected = normal_kernel_of_a_power(density, 1 / mpmath.mpf(shape), 1.0)
+    actual = embed(SquaredExponential(1.0), scipy.stats.dgamma(shape, loc=loc)).mean([loc])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+class Cusp(scipy.stats.rv_continuous):
+    """Infinite at 0.3, as an inverse square root."""
+
+    def _pdf(self, x):
+        with np.errstate(divide="ignore"):
+            return np.abs(x - 0.3) ** -0.5 / (2 * (0.3**0.5 + 0.7**0.5))
+
+    def _cdf(self, x):
+        root = np.sign(x - 0.3) * np.abs(x - 0.3) ** 0.5
+        return (root + 0.3**0.5) / (0.3**0.5 + 0.7**0.5)
+
+
+def test_density_of_ones_own_that_is_infinite_inside_is_integrated():
+    roots = np.sqrt(np.longdouble(0.3)) + np.sqrt(1 - np.longdouble(0.3))
+    line = reference.Line(lambda x: np.abs(x) ** -0.5 / (2 * roots), 0.3, low=0, high=1)
+    frozen = Cusp(a=0.0, b=1.0, name="cusp")()
+    for u in (0.0, 0.2, 0.3, 1.0):
+        expected = line.mean(reference.matern(1.5), 0.1, u)
+        actual = embed(Matern(1.5, 0.1), frozen).mean([u])
+        assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("u", [1e15, 1e39])
+def test_kernel_and_measure_that_both_fall_as_powers_are_integrated(u):
+    """In log x below u/2 and above 2u, in the log of the distance from u between."""
+    frozen, power = scipy.stats.pareto(0.3), mpmath.mpf(0.3)
+    with mpmath.workdps(60):
+        lengthscale = 0.01 * np.diff(frozen.ppf([0.25, 0.75]))[0]
+
+        def weight(x, r):
+            return power * x ** (-power - 1) / mpmath.sqrt(1 + (r / lengthscale) ** 2)
+
+        def far(s):
+            return mpmath.exp(s) * weight(mpmath.exp(s), mpmath.exp(s) - u)
+
+        def near(s, sign):
+            return mpmath.exp(s) * weight(u + sign * mpmath.exp(s), mpmath.exp(s))
+
+        def integral(function, low, high):
+            return mpmath.quad(function, mpmath.linspace(low, high, int((high - low) / 4) + 2))
+
+        half, log = min(u / 2, u - 1), mpmath.log
+        expected = integral(far, 0, log(u - half)) + integral(far, log(2 * u), log(u) + 250)
+        expected += integral(partial(near, sign=1), -80, log(u))
+        expected += integral(partial(near, sign=-1), -80, log(half))
+    actual = embed(InverseMultiquadric(lengthscale), frozen).mean([u])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.05])
+def test_matern_kernel_that_is_nearly_singular_is_integrated(nu):
+    lengthscale, u = 10.0, 0.3
+    with mpmath.workdps(30):
+        order = mpmath.mpf(nu)
+
+        def kernel(s):
+            t = mpmath.sqrt(2 * order) * mpmath.exp(s) / lengthscale
+            value = 2 ** (1 - order) / mpmath.gamma(order) * t**order * mpmath.besselk(order, t)
+            return mpmath.exp(s) * value
+
+        sides = [mpmath.linspace(-60, mpmath.log(side), 8) for side in (u, 1 - u)]
+        expected = sum(mpmath.quad(kernel, side) for side in sides)
+    actual = embed(Matern(nu, lengthscale), Uniform(0, 1)).mean([u])
+    assert_allclose(actual, [float(expected)], rtol=DOCUMENTED)
+
+
+def histogram(bins):
+    counts, edges = np.histogram(np.random.default_rng(0).normal(size=5000), bins=bins)
+    parts = [Uniform(*ends) for ends in pairwise(edges)]
+    frozen = scipy.stats.rv_histogram((counts, edges), density=False)()
+    return frozen, Mixture(parts, counts / counts.sum())
+
+
+@pytest.mark.parametrize("lengthscale", [0.0135, 0.4, 27.0])
+def test_histogram_is_a_mixture_of_uniforms(lengthscale):
+    frozen, mixture = histogram(bins=40)
+    u, kernel = frozen.ppf([[1e-12], [0.4], [1.0]]), SquaredExponential(lengthscale)
+    assert_allclose(embed(kernel, frozen).mean(u), embed(kernel, mixture).mean(u), rtol=DOCUMENTED)
+
+
+def test_norm2_of_a_histogram_is_that_of_a_mixture_of_uniforms():
+    frozen, mixture = histogram(bins=[-4, 1, 4])
+    kernel = Matern(0.5, 0.0135)
+    assert_allclose(embed(kernel, frozen).norm2, embed(kernel, mixture).norm2, rtol=DOCUMENTED)
 
 
 def test_norm2_of_a_mixture_of_a_narrow_and_a_wide_component_is_integrated():
@@ -662,6 +805,37 @@ def test_embedding_survives_a_pytree_round_trip():
 
 
 # Errors
+
+
+class Comb(scipy.stats.rv_continuous):
+    """With more jumps than can be cornered."""
+
+    def _pdf(self, x):
+        return np.where(np.sin(1000 * x) > 0, 1.4, 0.6)
+
+    def _cdf(self, x):
+        return np.asarray(x)
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [scipy.stats.kstwobign(), scipy.stats.vonmises(2.0), Comb(a=0.0, b=1.0, name="comb")()],
+    ids=lambda frozen: frozen.dist.name,
+)
+def test_density_that_is_not_integrated_is_refused(frozen):
+    with pytest.raises(ValueError, match=rf"{frozen.dist.name}\(.*cannot integrate.*Empirical"):
+        embed(SquaredExponential(1.0), frozen).mean([0.5])
+
+
+def test_frozen_density_inside_jit_is_refused():
+    embedding = embed(SquaredExponential(1.0), scipy.stats.gumbel_r())
+    with pytest.raises(ValueError, match=r"gumbel_r is evaluated on the host"):
+        jax.jit(lambda u: embedding.mean(u))(U)
+
+
+def test_embedding_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match=r"embedding of Gamma .* is not finite"):
+        embed(SquaredExponential(1.0), Gamma(1e-4)).mean([0.5])
 
 
 def test_traced_measure_without_closed_form_is_refused():

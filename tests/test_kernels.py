@@ -140,6 +140,17 @@ def test_matern_is_a_bessel_function(nu):
     assert_allclose(actual, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("nu", [0.05, 0.7, 1.0, 20.0, 99.7])
+def test_matern_is_a_bessel_function_next_to_zero_with_finite_gradients(nu):
+    r = np.geomspace(1e-140, 1e-9, 8)
+    kernel = Matern(nu, 1.0)
+    value, slope = jax.vmap(jax.value_and_grad(lambda x: kernel(x, 0.0)))(r)
+    assert_allclose(value, [matern_by_bessel(nu, x) for x in r], rtol=2e-13)
+    assert (value <= 1).all()
+    assert np.isfinite(slope).all()
+    assert kernel(0.0, 0.0) == 1
+
+
 @pytest.mark.parametrize("nu", [0.5, 0.7, 1.0, 2.5, 99.5, 100.0])
 @pytest.mark.parametrize("r", [1e4, 1e200])
 def test_matern_vanishes_far_out_with_its_gradients(nu, r):

@@ -196,6 +196,12 @@ def test_truncated_normal_in_the_far_tail_has_a_density():
     assert_allclose(TruncatedNormal(0, 1, low=30).log_density(u), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("u", [-9.9999999999, -9.99, -5.0, 0.0, 30.0])
+def test_density_that_vanishes_exponentially_at_an_end_is_scipys(u):
+    frozen = scipy.stats.genextreme(-0.1)
+    assert_allclose(as_measure(frozen).log_density([u]), frozen.logpdf(u), rtol=1e-14)
+
+
 def test_density_of_a_singular_end_is_infinite_there():
     assert Gamma(0.5).log_density([0.0]) == np.inf
     assert Beta(0.5, 2.0).log_density([0.0]) == np.inf

@@ -201,6 +201,15 @@ def test_scaled_bessel_k(order):
     assert_allclose(values(partial(scaled_bessel_k, order), SQUARES), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("order", [0.01, 0.3, 1.0, 1.0001, 2.7, 20.0, 99.7])
+def test_scaled_bessel_k_next_to_zero(order):
+    tiny = np.append(np.geomspace(1e-300, 1e-12, len(SQUARES) - 1), 1.0)
+    expected = exactly(lambda t2: scaled_bessel(mp.mpf(order), t2), tiny)
+    actual = values(partial(scaled_bessel_k, order), tiny)
+    assert_allclose(actual, expected, rtol=2e-13)
+    assert (actual <= scaled_bessel_k(order, jnp.array(0.0))).all()
+
+
 @pytest.mark.parametrize("order", [1.2, 2.5])
 def test_slope_of_scaled_bessel_k_is_the_order_below(order):
     expected = exactly(lambda t2: -scaled_bessel(mp.mpf(order) - 1, t2) / 2, SQUARES)

@@ -1,13 +1,14 @@
 """Integrals over one coordinate of any family of measures, to nearly full double precision.
 
-Composite Gauss-Legendre. The line is cut in two pieces at the median; on each, points are known by
-their distance from an origin (the end of the support where that is finite, so that a singular
-density keeps its digits) and panels are mapped logarithmically. Panels end at quantiles of the
-measure and at multiples of the kernel's lengthscale, around the origin and around a focus.
+Composite Gauss-Legendre. The line is cut in two pieces at the median, in more where a frozen
+density is infinite inside; on each, points are known by their distance from an origin (an end of
+the support or a singular point, so that the density keeps its digits there) and panels are mapped
+logarithmically. Panels end at quantiles of the measure and at multiples of the kernel's
+lengthscale, around the origin and around a focus.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from math import ceil, log
 from typing import NamedTuple
 
 import equinox as eqx
@@ -17,28 +18,28 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.checks import concrete, is_traced
-from owlfi.kernels import CoordinateKernel, Korobov
+from owlfi.kernels import CoordinateKernel, InverseMultiquadric, Korobov, RationalQuadratic
+from owlfi.line_pieces import Piece, cut_in_pieces
 from owlfi.measures import Family, FrozenContinuous
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_LEVELS = np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.02])
-_LEVELS = np.append(_LEVELS, 10.0 ** -np.array([2.0, 3, 4, 6, 8, 11, 14, 18, 23, 30]))
 _GRADING = 16.0 ** -np.arange(18)  # towards the origin
 _PANELS_AT_ONCE = 2**14
 _OTHER_PANELS = 32  # about as many as a kernel has
 _TOLERABLE = 1e-14  # beyond this quantile, periods need not be told apart
 _MOST_HALF_PERIODS, _MOST_IN_A_DOUBLE_INTEGRAL = 4096, 512
-_BISECTIONS, _BISECTED_AT_ONCE = 100, 8
+_SLOW = InverseMultiquadric, RationalQuadratic  # fall as a power of the distance
+_OWN_REACH = 1e10  # interquartile ranges that their panels span at short lengthscales
+_FOCUS_RATIO, _ORIGIN_RATIO = 5.0, 256.0  # of the ends of panels beyond
+_SHARES = np.array([0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0, 8.0])
 
 
-class _Piece(NamedTuple):
-    """One side of the median; x = origin + sign · distance, distance between start and end."""
+class _Panels(NamedTuple):
+    """Where panels end on account of the kernel."""
 
-    origin: Float[Array, " s"]
-    sign: Float[Array, " s"]
-    start: Float[Array, " s"]
-    end: Float[Array, " s"]
-    landmarks: Float[Array, "l s"]  # distances at which panels end
+    around_focus: Float[Array, "p #s"]  # offsets, both ways
+    around_origin: Float[Array, "q #s"]  # distances
+    shares: Float[Array, " k"]  # distances from the origin, in that of the focus
 
 
 class _Nodes(NamedTuple):
@@ -55,14 +56,25 @@ def coordinate_mean(
     """∫ c_j(u_j, v) U_j(dv) for each coordinate j."""
     on_host = isinstance(measure, FrozenContinuous)
     mean = _mean_by_rows if on_host else _compiled_mean_by_rows
-    return mean(kernel, measure, _pieces(measure), _panels(kernel, measure, _MOST_HALF_PERIODS), u)
+    panels = _panels(kernel, measure, _MOST_HALF_PERIODS)
+    return _finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, u))
+
+
+def _finite(measure: Family, values: Array) -> Array:
+    """The values, unless something went wrong of which no part knows."""
+    if not is_traced(values) and not np.isfinite(np.asarray(values)).all():
+        raise ValueError(
+            f"the embedding of {type(measure).__name__} by this kernel is not finite; use less "
+            "extreme parameters, or Empirical(...) of a large sample"
+        )
+    return values
 
 
 def _mean_by_rows(
     kernel: CoordinateKernel,
     measure: Family,
-    pieces: list[_Piece],
-    panels: Float[Array, "p #s"],
+    pieces: list[Piece],
+    panels: _Panels,
     u: Float[Array, "m s"],
 ) -> Float[Array, "m s"]:
     def rows(part: Float[Array, "r s"]) -> Float[Array, "r s"]:
@@ -70,7 +82,8 @@ def _mean_by_rows(
         moved = part - jax.lax.stop_gradient(part)  # 0, with the derivative that nodes leave out
         return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
 
-    at_once = max(1, _PANELS_AT_ONCE // (len(panels) + _OTHER_PANELS) // u.shape[1])
+    width = (len(panels.around_focus) + _OTHER_PANELS) * u.shape[1]
+    at_once = max(1, _PANELS_AT_ONCE // width)
     return _by_rows(rows, u, at_once, on_host=isinstance(measure, FrozenContinuous))
 
 
@@ -87,9 +100,9 @@ def integrate(
 
     It bends on the kernel's scale at that one's ends and middle, elsewhere as its density does.
     """
-    pieces = _pieces(measure)
+    pieces = cut_in_pieces(measure)
     if other is not measure:
-        cuts = jnp.concatenate([p.origin + p.sign * p.landmarks for p in _pieces(other)])
+        cuts = jnp.concatenate([p.origin + p.sign * p.landmarks for p in cut_in_pieces(other)])
         pieces = [
             p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
             for p in pieces
@@ -98,7 +111,7 @@ def integrate(
     panels = _panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL)
     nodes = make(measure, pieces, panels, _foci(other)[:, None])
     x, weights = _without_negligible(nodes.x[:, 0], nodes.weights[:, 0])
-    return (weights * function(x)).sum(0)
+    return _finite(measure, (weights * function(x)).sum(0))
 
 
 def _without_negligible(x: Array, weights: Array) -> tuple[Array, Array]:
@@ -111,24 +124,59 @@ def _without_negligible(x: Array, weights: Array) -> tuple[Array, Array]:
     return x[kept], jnp.where(repeated, 0.0, weights[kept])
 
 
-def _foci(family: Family) -> Float[Array, "3 s"]:
-    """The middle of a family and its ends, where they are finite."""
+def _foci(family: Family) -> Float[Array, "f s"]:
+    """The middle of a family, its ends where they are finite, and where its density breaks."""
     with jax.ensure_compile_time_eval():
         family = concrete(family)
         middle = np.atleast_1d(family.frozen().median())
         ends = [np.asarray(end) for end in family.support]
-    return jnp.stack([middle, *(np.where(np.isfinite(end), end, middle) for end in ends)])
+    inner = (*family.singular_points, *family.jumps) if isinstance(family, FrozenContinuous) else ()
+    return jnp.stack(
+        [
+            middle,
+            *(np.where(np.isfinite(end), end, middle) for end in ends),
+            *(np.array([point]) for point in inner),
+        ]
+    )
 
 
-def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> Float[Array, "p #s"]:
-    """The kernel's panels; those of a periodic one go on as far as the measure."""
+def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Panels:
+    """The kernel's panels; those of a periodic or a slowly falling one go on with the measure."""
     panels = kernel.panels()
-    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, Korobov))
-    periods = [concrete(leaf.period) for leaf in leaves if isinstance(leaf, Korobov)]
-    if not periods:
-        return panels
+    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, (Korobov, *_SLOW)))
+    periods = [leaf.period for leaf in leaves if isinstance(leaf, Korobov)]
+    around_focus, shares = panels, np.zeros(0)
+    around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1]
+    if periods:
+        around_focus = _with_half_periods(panels, periods, measure, most)
+        around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1]
+    slow = any(isinstance(leaf, _SLOW) for leaf in leaves)
+    reach = _reach_of_a_heavy_tail(measure) if slow else 1.0
+    if reach > 1:
+        far = panels[-1] * _geometric(_FOCUS_RATIO, reach)
+        around_focus = jnp.concatenate([panels, far])
+        beyond = panels[-1] * _geometric(_ORIGIN_RATIO, reach)
+        around_origin = jnp.concatenate([around_origin, beyond])
+        shares = _SHARES
+    return _Panels(around_focus, around_origin, jnp.asarray(shares))
+
+
+def _geometric(ratio: float, last: float) -> np.ndarray:
+    return ratio ** np.arange(1.0, ceil(log(last) / log(ratio)) + 1)[:, None]
+
+
+def _reach_of_a_heavy_tail(measure: Family) -> float:
+    """How many times farther than its panels a kernel that falls as a power has likely points."""
+    levels = np.array([[_TOLERABLE], [0.25]])
+    (least, low), (most, high) = concrete(measure).quantiles(levels)
+    return float(((most - least) / (_OWN_REACH * (high - low))).max())
+
+
+def _with_half_periods(
+    panels: Float[Array, "p #s"], periods: list[Array], measure: Family, most: int
+) -> Float[Array, "q #s"]:
     with jax.ensure_compile_time_eval():
-        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*periods), axis=0))
+        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*map(concrete, periods)), axis=0))
     lower, upper = concrete(measure).quantiles(np.array([[_TOLERABLE]]))
     count = np.ceil((upper - lower) / half).max()
     if count > most:
@@ -147,13 +195,12 @@ def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> Float[Array
 
 def _nodes(
     measure: Family,
-    pieces: list[_Piece],
-    panels: Float[Array, "p #s"],
+    pieces: list[Piece],
+    panels: _Panels,
     foci: Float[Array, "f r s"],
 ) -> _Nodes:
     """r rules, each with panels around its f foci."""
-    offsets = jnp.concatenate([-panels, jnp.zeros_like(panels[:1]), panels])
-    geometry = jax.lax.stop_gradient((foci, offsets, panels[-1]))
+    geometry = jax.lax.stop_gradient((foci, panels))
     parts = [_piece_nodes(measure, piece, *geometry) for piece in pieces]
     return _Nodes(*(jnp.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -162,7 +209,7 @@ _compiled_nodes = eqx.filter_jit(_nodes)
 
 
 def _piece_nodes(
-    measure: Family, piece: _Piece, foci: Array, offsets: Array, scale: Array
+    measure: Family, piece: Piece, foci: Array, panels: _Panels
 ) -> tuple[Array, Array, Array]:
     """Cuts and nodes are known twice: by distance from the origin and by offset from a focus.
 
@@ -170,14 +217,17 @@ def _piece_nodes(
     """
     rows = foci.shape[1:]
     first, *others = piece.sign * (foci - piece.origin)  # distances from the origin
+    offsets = panels.around_focus
+    offsets = jnp.concatenate([-offsets, jnp.zeros_like(offsets[:1]), offsets])
     near = jnp.broadcast_to(offsets[:, None], (len(offsets), *rows))
     ends = jnp.stack([piece.start, piece.end])
     cuts = jnp.concatenate(
         [
             *(focus + near for focus in others),
+            first * panels.shares[:, None, None],
             *(
                 jnp.broadcast_to(part[:, None], (len(part), *rows))
-                for part in (piece.landmarks, _GRADING[:, None] * scale, ends)
+                for part in (piece.landmarks, panels.around_origin, ends)
             ),
         ]
     )
@@ -188,10 +238,16 @@ def _piece_nodes(
     distances, from_focus = jax.lax.sort((distances, from_focus), dimension=0, num_keys=2)
     distance, offset, weights = _panel_rule(distances, from_focus, piece.end, first)
     density = jnp.exp(_log_density(measure, piece, distance))
-    return piece.origin + piece.sign * distance, piece.sign * offset, weights * density
+    rest = jnp.zeros_like(first), -first, jnp.broadcast_to(piece.atom, rows)
+    parts = zip((distance, offset, weights * density), rest, strict=True)
+    distance, offset, weights = (jnp.concatenate([part, last[None]]) for part, last in parts)
+    return piece.origin + piece.sign * distance, piece.sign * offset, weights
 
 
-def _log_density(measure: Family, piece: _Piece, distance: Array) -> Array:
+def _log_density(measure: Family, piece: Piece, distance: Array) -> Array:
+    if isinstance(measure, FrozenContinuous):
+        origin, sign = (float(np.asarray(part)[0]) for part in (piece.origin, piece.sign))
+        return jnp.asarray(measure.log_density_beside(origin, sign, distance))
     x = piece.origin + piece.sign * distance
     low, high = measure.support
     from_low = jnp.where(piece.origin == low, distance, x - low)
@@ -216,80 +272,6 @@ def _panel_rule(
     distance = jnp.where(empty, interior, low + step).reshape(flat)  # away from a singular end
     offset = jnp.where(empty, interior - of_focus, offset + step).reshape(flat)
     return distance, offset, jnp.where(empty, 0.0, weights).reshape(flat)
-
-
-def _pieces(measure: Family) -> list[_Piece]:
-    """Both sides of the median, from quantiles that scipy computes on the host."""
-    return _frozen_pieces(measure) if isinstance(measure, FrozenContinuous) else _sides(measure)
-
-
-@lru_cache(maxsize=128)
-def _frozen_pieces(measure: FrozenContinuous) -> list[_Piece]:
-    """With panels that resolve a density of which nothing is known."""
-    with jax.ensure_compile_time_eval():  # the numbers are the measure's, whatever is traced
-        return [p._replace(landmarks=jnp.asarray(_resolved(measure, p))) for p in _sides(measure)]
-
-
-def _resolved(measure: FrozenContinuous, piece: _Piece) -> np.ndarray:
-    """Landmarks and midpoints of panels, halved as long as that changes their probability.
-
-    Kinks and jumps of the density are cornered by panels of falling size.
-    """
-    masses = partial(_masses, measure, float(piece.origin[0]), float(piece.sign[0]))
-    landmarks, start, end = (np.asarray(x) for x in (piece.landmarks, piece.start, piece.end))
-    edges = np.unique(np.append(landmarks, end).clip(start, end))
-    edges = edges[edges > 0]
-    low, high = edges[:-1], edges[1:]
-    found = [landmarks[:, 0]]
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        halves = masses(low, middle) + masses(middle, high)
-        error = np.abs(halves - masses(low, high))
-        rough = np.flatnonzero((error > 1e-13 * halves) & (high - low > 1e-14 * high))
-        if not rough.size:
-            break
-        order = rough[np.argsort(-error[rough])]
-        worst, rest = order[:_BISECTED_AT_ONCE], order[_BISECTED_AT_ONCE:]
-        found.append(middle[worst])
-        low, high = (
-            np.concatenate([low[worst], middle[worst], low[rest]]),
-            np.concatenate([middle[worst], high[worst], high[rest]]),
-        )
-    cuts = np.concatenate(found)
-    return np.pad(cuts, (0, -len(cuts) % 32), "edge")[:, None]  # few shapes to compile
-
-
-def _masses(
-    measure: FrozenContinuous, origin: float, sign: float, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """The probability between distances from an origin."""
-    ratio = np.log1p((high - low) / low)
-    distance = low * np.exp(ratio * 0.5 * (_NODES[:, None] + 1))
-    x = origin + sign * distance
-    first, last = measure.distribution.support()
-    ends = (distance if origin == first else x - first, distance if origin == last else last - x)
-    density = np.exp(np.asarray(measure.coordinate_log_density(x, *ends)))
-    return 0.5 * ratio * (_WEIGHTS @ (distance * density))
-
-
-def _sides(measure: Family) -> list[_Piece]:
-    measure = concrete(measure)
-    with jax.ensure_compile_time_eval():
-        low, high = (np.asarray(end) for end in measure.support)
-        center = np.atleast_1d(measure.frozen().median())
-        left, right = measure.tail_distances(_LEVELS[:, None])
-    finite_low, finite_high = np.isfinite(low), np.isfinite(high)
-    on_half_line = finite_low & ~finite_high  # one origin for both sides
-    start = np.where(on_half_line, center - low, 0.0)
-    right = right + start
-    left_end = np.where(finite_low, center - low, left[-1])
-    right_end = np.where(finite_high, high - center, right[-1])
-    left_origin, left_sign = np.where(finite_low, low, center), np.where(finite_low, 1.0, -1.0)
-    right_origin = np.where(finite_high, high, np.where(on_half_line, low, center))
-    right_sign = np.where(finite_high, -1.0, 1.0)
-    lower = (left_origin, left_sign, np.zeros_like(low), left_end, left)
-    upper = (right_origin, right_sign, start, right_end, right)
-    return [_Piece(*map(jnp.asarray, side)) for side in (lower, upper)]
 
 
 def _by_rows(

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import comb, factorial, lgamma, log, pi, sqrt
+from math import comb, factorial, gamma, log, pi, sqrt
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 _SERIES_TERMS = 60
-_BESSEL_NODES = 300
+_STEEP_EDGES = np.append(np.arange(7) / 6, np.ones(6))  # then, of what is left, six that grow
+_PLATEAU_EDGES = np.append(np.zeros(7), (2.5 ** np.arange(1, 7) - 1) / (2.5**6 - 1))
 _NEWTON_STEPS = 40
 _UNIT_NODES, _UNIT_WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(16))
 _UNIT_NODES = _UNIT_NODES + 0.5  # on (0, 1)
@@ -149,8 +150,9 @@ def scaled_bessel_k(order: float, t2: Array) -> Array:
     curve = _half_integer_bessel(int(half), t) if half == int(half) else _bessel_integral(order, t)
     if order < 0 and half == int(half):
         curve = curve * t ** (2 * order)  # K_{-ν} = K_ν
-    at_zero = jnp.exp(lgamma(order) + (order - 1) * log(2)) if order > 0 else 0.0
-    return jnp.where(positive, jnp.where(near, curve, 0.0), at_zero)
+    at_zero = gamma(order) * 2 ** (order - 1) if order > 0 else 0.0
+    most = at_zero if order > 0 else 1e300  # it falls; and slopes stay finite next to a kink
+    return jnp.where(positive, jnp.where(near, jnp.minimum(curve, most), 0.0), at_zero)
 
 
 @scaled_bessel_k.defjvp
@@ -170,15 +172,27 @@ def _half_integer_bessel(p: int, t: Array) -> Array:
 
 
 def _bessel_integral(order: float, t: Array) -> Array:
-    """t^ν K_ν(t) = t^ν ∫_0^∞ exp(-t cosh v) cosh(νv) dv by the trapezoid rule."""
-    size = abs(order)
-    reach = jnp.arccosh(1 + (60 + 4 * size) / t)  # beyond it the integrand is below 1e-26
-    step = reach / _BESSEL_NODES
-    v = step[..., None] * np.arange(_BESSEL_NODES + 1)
-    decay = -t[..., None] * jnp.cosh(v)
-    power = order * jnp.log(t)[..., None]  # inside the exponential: t^ν K_ν(t) never overflows
-    terms = 0.5 * (jnp.exp(decay + size * v + power) + jnp.exp(decay - size * v + power))
-    return step * (terms.sum(-1) - 0.5 * terms[..., 0])
+    """t^ν K_ν(t) = t^ν ∫_0^∞ exp(-t cosh v) cosh(νv) dv by composite Gauss-Legendre.
+
+    Around the peak of exp(ν v - t cosh v), and as far to the left as that or e^(-ν v) counts: for
+    small t a plateau, so panels grow away from the steep right end.
+    """
+    size, depth = abs(order), 42.0  # e^-42 of the peak is nothing
+    radius = jnp.hypot(t, size)  # t cosh of the peak, where t sinh is ν
+    peak = jnp.arcsinh(size / t)
+    excess = t * (t / (radius + size))  # radius - ν
+    right = jnp.arccosh(1 + depth / radius)
+    fall = depth / size + sqrt(2 * depth / size) if size else np.inf
+    left = jnp.minimum(jnp.minimum(jnp.arccosh(1 + depth / excess), fall), peak)
+    steep = jnp.minimum(right + left, 6.0)
+    edges = steep[..., None] * _STEEP_EDGES
+    edges += (right + left - steep)[..., None] * _PLATEAU_EDGES
+    width = jnp.diff(edges)[..., None]
+    x = right[..., None, None] - edges[..., :-1, None] - width * _UNIT_NODES
+    drop = excess[..., None, None] * 2 * jnp.sinh(0.5 * x) ** 2 + size * (jnp.expm1(x) - x)
+    mirrored = jnp.exp(-2 * size * jnp.maximum(peak[..., None, None] + x, 0.0))
+    total = (width * _UNIT_WEIGHTS * 0.5 * jnp.exp(-drop) * (1 + mirrored)).sum((-2, -1))
+    return total * jnp.exp(size * jnp.log(size + radius) - radius + (order - size) * jnp.log(t))
 
 
 def bernoulli_polynomial(degree: int, x: ArrayLike) -> Float[Array, "..."]:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from owlfi.checks import is_traced
@@ -15,7 +16,9 @@ from owlfi.measures import families
 from owlfi.measures.base import Family, Measure
 from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
 
-_RESOLVED = 2.0**-30  # of an end's value: nearer to it, scipy's density has few digits
+_RESOLVED = 2.0**-20  # of a point's value: nearer to it, scipy's density loses digits
+_ROUNDED = 2.0**-51  # and nearer than this, all
+_LOSING = 2.0**-6  # beyond, it loses none
 
 
 def as_measure(value: Any) -> Measure:
@@ -113,78 +116,208 @@ class FrozenContinuous(Family):
     def frozen(self) -> Any:
         return self.distribution
 
+    @property
+    def label(self) -> str:
+        """What a user calls it."""
+        arguments = ", ".join(_arguments(self.distribution))
+        return f"scipy.stats.{self.distribution.dist.name}({arguments})"
+
+    @property
+    def singular_points(self) -> tuple[float, ...]:
+        """Where the density is infinite inside the support."""
+        standard = _standard(self.distribution)
+        return tuple(standard.loc + standard.scale * z for z in _blow_ups(self.distribution))
+
+    @property
+    def jumps(self) -> np.ndarray:
+        """Where the density is known to jump; scipy shows the bins of a histogram nowhere else."""
+        standard = _standard(self.distribution)
+        bins = getattr(self.distribution.dist, "_hbins", ())
+        return standard.loc + standard.scale * np.asarray(bins, float)
+
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lower, upper = super().tail_distances(level)
-        low_power, high_power = _standard(self.distribution).powers
-        low, high = self.distribution.support()
+        standard = _standard(self.distribution)
+        centred = FrozenContinuous(standard.distribution)  # a location would swallow distances
+        lower, upper = Family.tail_distances(centred, level)
         return (
-            _extrapolated(lower, level, low, low_power),
-            _extrapolated(upper, level, high, high_power),
+            standard.scale * _extrapolated(standard.distribution, lower, level, 0),
+            standard.scale * _extrapolated(standard.distribution, upper, level, 1),
         )
 
+    def distances_beside(self, point: float, sign: float, level: np.ndarray) -> np.ndarray:
+        """How far from a singular point, on one side of it, the density has piled up a level."""
+        standard = _standard(self.distribution)
+        z = _nearest(_blow_ups(self.distribution), (point - standard.loc) / standard.scale)
+        return standard.scale * _law_distances(standard.distribution, z, sign, level)
+
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        """With a singular end that is not 0, by the power law there: scipy sees only u."""
-        if is_traced(u, from_low, to_high):
+        """From the distance to the nearer end, where there is one: scipy sees only u."""
+        self._refuse_traced(u, from_low, to_high)
+        standard = _standard(self.distribution)
+        low, high = standard.distribution.support()
+        distances = np.asarray(from_low), np.asarray(to_high)
+        if np.isinf([low, high]).all():
+            z = (np.asarray(u) - standard.loc) / standard.scale
+            return jnp.asarray(standard.distribution.logpdf(z) - np.log(standard.scale))
+        below = distances[0] <= distances[1]
+        sides = ((low, 1.0, distances[0]), (high, -1.0, distances[1]))
+        finite = [side for side in sides if np.isfinite(side[0])]
+        values = [_log_density_beside(standard, *side) for side in finite]
+        return jnp.asarray(np.where(below, values[0], values[-1]))
+
+    def _refuse_traced(self, *arrays: ArrayLike) -> None:
+        if is_traced(*arrays):
             raise ValueError(
                 f"scipy.stats.{self.distribution.dist.name} is evaluated on the host and cannot "
                 "be used inside jit, vmap or grad; use an owlfi measure there"
             )
+
+    def log_density_beside(self, origin: float, sign: float, distance: ArrayLike) -> np.ndarray:
+        """At origin + sign · distance, exact however near to an end or to a singular point."""
+        self._refuse_traced(distance)
+        distance = np.asarray(distance)
         standard = _standard(self.distribution)
-        if np.isinf(standard.ends).all():
-            z = (np.asarray(u) - standard.loc) / standard.scale
-            return jnp.asarray(standard.distribution.logpdf(z) - np.log(standard.scale))
-        below = np.asarray(from_low) <= np.asarray(to_high)
-        end, sign, power = (
-            np.where(below, *sides) for sides in (standard.ends, (1.0, -1.0), standard.powers)
-        )
-        distance = np.where(below, from_low, to_high) / standard.scale
-        z = end + sign * np.where(distance > 0, np.maximum(distance, _RESOLVED * np.abs(end)), 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lost = power * np.log(distance / np.abs(z - end))
-        lost = np.where(distance > 0, lost, 0.0)
-        return jnp.asarray(standard.distribution.logpdf(z) + lost - np.log(standard.scale))
+        z = (origin - standard.loc) / standard.scale
+        special = (*standard.distribution.support(), *_blow_ups(self.distribution))
+        known = _nearest(special, z)
+        if standard.loc + standard.scale * known == origin:
+            return _log_density_beside(standard, known, sign, distance)
+        value = standard.distribution.logpdf(z + sign * distance / standard.scale)
+        return value - np.log(standard.scale)
 
 
 class _Standard(NamedTuple):
-    """A frozen distribution as loc + scale · (another), with the ends of that one's support.
-
-    Its density goes as the powers of the distance to each end.
-    """
+    """A frozen distribution as loc + scale · (another)."""
 
     distribution: Any
     loc: float
     scale: float
-    ends: tuple[float, float]
-    powers: tuple[float, float]
 
 
 @lru_cache(maxsize=128)
 def _standard(frozen: Any) -> _Standard:
     shapes, loc, scale = _parameters(frozen)
-    distribution = frozen.dist(*shapes)
-    low, high = distribution.support()
-    powers = _power(distribution, low, 1.0), _power(distribution, high, -1.0)
-    return _Standard(distribution, loc, scale, (low, high), powers)
+    return _Standard(frozen.dist(*shapes), float(loc), float(scale))
 
 
-def _power(distribution: Any, end: float, sign: float) -> float:
-    """p where the density goes as the distance from the end to the power p; 0 if it does not."""
-    if np.isinf(end):
-        return 0.0
-    z = end + sign * _RESOLVED * (abs(end) or 1.0) * np.array([1.0, 2.0])
-    with np.errstate(invalid="ignore"):
-        power = np.diff(distribution.logpdf(z))[0] / np.diff(np.log(np.abs(z - end)))[0]
-    return float(power) if np.isfinite(power) else 0.0
+def _nearest(points: tuple[float, ...], z: float) -> float:
+    return min(points, key=lambda point: abs(point - z))
 
 
-def _extrapolated(distances: np.ndarray, level: np.ndarray, end: float, power: float) -> np.ndarray:
-    """Falling distances of quantiles from their end, by the power law where scipy rounds to it."""
-    if np.isinf(end):
+class _Law(NamedTuple):
+    """How a density goes beside a point: distance^power exp(Σ_k bends_k distance^k)."""
+
+    power: float
+    bends: np.ndarray
+
+    def log_density(self, distance: np.ndarray) -> np.ndarray:
+        """Up to a constant."""
+        return self.power * np.log(distance) + np.polyval([*self.bends[::-1], 0.0], distance)
+
+
+def _log_density_beside(
+    standard: _Standard, point: float, sign: float, distance: np.ndarray
+) -> np.ndarray:
+    """By the law beside the point, where there is one, for what rounding swallows."""
+    law = _law(standard.distribution, point, sign)
+    distance = distance / standard.scale
+    unit = _unit(standard.distribution, point) if point else 0.0  # distances from 0 are exact
+    least = unit * _RESOLVED if law else abs(point) * _ROUNDED
+    z = point + sign * np.where(distance > 0, np.maximum(distance, least), 0.0)
+    value = standard.distribution.logpdf(z) - np.log(standard.scale)
+    swallowed = (distance > 0) & (distance < _LOSING * unit)
+    if law is None or not swallowed.any():
+        return value
+    kept = np.where(swallowed, np.abs(z - point), 1.0)
+    lost = law.log_density(np.where(swallowed, distance, 1.0)) - law.log_density(kept)
+    return value + np.where(swallowed, lost, 0.0)
+
+
+@lru_cache(maxsize=512)
+def _law(distribution: Any, point: float, sign: float) -> _Law | None:
+    """The law of the density beside a point.
+
+    It holds at every small scale: a density that vanishes exponentially has none.
+    """
+    if np.isinf(point):
+        return None
+    far, near = (_fitted_law(distribution, point, sign, step) for step in (_RESOLVED, 2.0**-26))
+    stable = abs(far.power - near.power) <= 1e-5 * (1 + abs(near.power))
+    return far if stable and far.power > -1 else None
+
+
+def _fitted_law(distribution: Any, point: float, sign: float, step: float) -> _Law:
+    """Through the densities at five distances, each twice the one before."""
+    unit, t = step * _unit(distribution, point), 2.0 ** np.arange(5)
+    z = point + sign * unit * t
+    t = np.abs(z - point) / unit
+    with np.errstate(all="ignore"):
+        heights = distribution.logpdf(z)
+        _, power, *bends = np.linalg.solve(np.stack([t**0, np.log(t), t, t**2, t**3], 1), heights)
+    return _Law(float(power), np.array(bends) / unit ** np.arange(1, 4))
+
+
+@lru_cache(maxsize=512)
+def _unit(distribution: Any, point: float) -> float:
+    """Small parts of it are small for rounding and for the density."""
+    spread = float(np.diff(distribution.ppf([0.001, 0.999]))[0])
+    return min(abs(point) or spread, spread)
+
+
+def _extrapolated(
+    distribution: Any, distances: np.ndarray, level: np.ndarray, side: int
+) -> np.ndarray:
+    """Falling distances of quantiles from their end, by its law where scipy rounds to it."""
+    end, sign = distribution.support()[side], (1.0, -1.0)[side]
+    if end == 0 or _law(distribution, end, sign) is None:
         return distances
-    exact = distances > _RESOLVED * abs(end)
-    last = max(int(exact.sum()) - 1, 0)
-    law = distances[last] * (level / level[last]) ** (1 / (1 + max(power, -0.99)))
-    return np.where(exact, distances, law)
+    exact = distances > _RESOLVED * _unit(distribution, end)
+    return np.where(exact, distances, _law_distances(distribution, end, sign, level))
+
+
+def _law_distances(distribution: Any, point: float, sign: float, level: np.ndarray) -> np.ndarray:
+    """How far from a point the density has piled up a small probability."""
+    law, unit = _law(distribution, point, sign), _unit(distribution, point)
+    if law is None:
+        return unit * level
+    z = point + sign * _RESOLVED * unit
+    height = distribution.logpdf(z) - law.log_density(np.abs(z - point))  # at distance 1
+    mass = np.exp(height) / (1 + law.power)
+    with np.errstate(over="ignore"):
+        return (level / mass) ** (1 / (1 + law.power))
+
+
+@lru_cache(maxsize=128)
+def _blow_ups(frozen: Any) -> tuple[float, ...]:
+    """Where the density of the standard distribution is infinite inside its support."""
+    distribution = _standard(frozen).distribution
+    z = distribution.ppf(np.linspace(0.0, 1.0, 33)[1:-1])
+    height = _heights(distribution, z)
+    top = (height[1:-1] > height[:-2]) & (height[1:-1] >= height[2:])
+    peaks = [_climb(distribution, z[i], z[i + 2]) for i in np.flatnonzero(top)]
+    return tuple(sorted({z for z in peaks if _is_singular(distribution, z)}))
+
+
+def _is_singular(distribution: Any, z: float) -> bool:
+    laws = [_law(distribution, z, sign) for sign in (-1.0, 1.0)]
+    return any(law is not None and law.power < -1e-3 for law in laws)
+
+
+def _climb(distribution: Any, low: float, high: float) -> float:
+    """Where the density is largest, to the last digit as long as it goes on rising."""
+    highest = -np.inf
+    while True:
+        z = np.linspace(low, high, 65)
+        height = _heights(distribution, z)
+        top = int(height.argmax())
+        if np.isinf(height[top]) or height[top] < highest + 1e-3:
+            return float(z[top])
+        low, high, highest = z[max(top - 1, 0)], z[min(top + 1, 64)], height[top]
+
+
+def _heights(distribution: Any, z: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(distribution.logpdf(z), nan=np.inf, posinf=np.inf, neginf=-1e300)
 
 
 class FrozenDiscrete(DiscreteFamily):
