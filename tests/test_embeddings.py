@@ -164,6 +164,13 @@ def test_mean_of_a_component_is_the_integral_outside_its_support(kernel, measure
         assert_allclose(actual, np.array(expected, float), rtol=DOCUMENTED)
 
 
+def test_mean_of_a_component_is_periodic_outside_its_support():
+    mixture = Mixture([Gamma(2.5, 2.0), Normal(0.0, 2.0)], [1.0, 0.0])
+    for kernel in (Korobov(1, 0.5, period=0.7), Korobov(2, 0.5, period=0.7)):
+        inside, outside = embed(kernel, mixture).mean([0.1, 0.1 - 8 * 0.7])
+        assert_allclose(outside, inside, rtol=DOCUMENTED)
+
+
 @pytest.mark.parametrize("kernel", ["matern-1/2", "matern-3/2", "inverse-multiquadric"])
 def test_norm2_of_a_mixture_of_intervals_is_the_double_integral(kernel):
     row = KERNELS[kernel]

@@ -9,7 +9,7 @@ lengthscale, around the origin and around a focus.
 
 from collections.abc import Callable
 from math import ceil, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -57,7 +57,20 @@ def coordinate_mean(
     on_host = isinstance(measure, FrozenContinuous)
     mean = _mean_by_rows if on_host else _compiled_mean_by_rows
     panels = _panels(kernel, measure, _MOST_HALF_PERIODS)
-    return _finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, u))
+    foci = jnp.stack([u, *_inside_by_periods(kernel, measure, u)], 1)
+    return _finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, foci))
+
+
+def _inside_by_periods(
+    kernel: CoordinateKernel, measure: Family, u: Float[Array, "m s"]
+) -> list[Float[Array, "m s"]]:
+    """Points outside the support of a mixture's component, moved to it by whole periods."""
+    low, high = measure.support
+    periods = _periods(kernel)
+    if not periods or (not is_traced(u) and bool(((u >= low) & (u <= high)).all())):
+        return []
+    middle = np.atleast_1d(concrete(measure).frozen().median())
+    return [u - jnp.round((u - middle) / period) * period for period in periods]
 
 
 def _finite(measure: Family, values: Array) -> Array:
@@ -75,16 +88,19 @@ def _mean_by_rows(
     measure: Family,
     pieces: list[Piece],
     panels: _Panels,
-    u: Float[Array, "m s"],
+    foci: Float[Array, "m f s"],
 ) -> Float[Array, "m s"]:
-    def rows(part: Float[Array, "r s"]) -> Float[Array, "r s"]:
-        nodes = _nodes(measure, pieces, panels, part[None])
-        moved = part - jax.lax.stop_gradient(part)  # 0, with the derivative that nodes leave out
+    """At the first focus of each row."""
+
+    def rows(part: Float[Array, "r f s"]) -> Float[Array, "r s"]:
+        nodes = _nodes(measure, pieces, panels, part.swapaxes(0, 1))
+        u = part[:, 0]
+        moved = u - jax.lax.stop_gradient(u)  # 0, with the derivative that nodes leave out
         return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
 
-    width = (len(panels.around_focus) + _OTHER_PANELS) * u.shape[1]
+    width = (len(panels.around_focus) + _OTHER_PANELS) * foci[0].size
     at_once = max(1, _PANELS_AT_ONCE // width)
-    return _by_rows(rows, u, at_once, on_host=isinstance(measure, FrozenContinuous))
+    return _by_rows(rows, foci, at_once, on_host=isinstance(measure, FrozenContinuous))
 
 
 _compiled_mean_by_rows = eqx.filter_jit(_mean_by_rows)
@@ -143,22 +159,31 @@ def _foci(family: Family) -> Float[Array, "f s"]:
 def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Panels:
     """The kernel's panels; those of a periodic or a slowly falling one go on with the measure."""
     panels = kernel.panels()
-    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, (Korobov, *_SLOW)))
-    periods = [leaf.period for leaf in leaves if isinstance(leaf, Korobov)]
+    periods, slow = _periods(kernel), bool(_leaves(kernel, _SLOW))
     around_focus, shares = panels, np.zeros(0)
     around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1]
     if periods:
         around_focus = _with_half_periods(panels, periods, measure, most)
         around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1]
-    slow = any(isinstance(leaf, _SLOW) for leaf in leaves)
     reach = _reach_of_a_heavy_tail(measure) if slow else 1.0
     if reach > 1:
         far = panels[-1] * _geometric(_FOCUS_RATIO, reach)
-        around_focus = jnp.concatenate([panels, far])
+        far = jnp.broadcast_to(far, (len(far), around_focus.shape[1]))
+        around_focus = jnp.concatenate([around_focus, far])
         beyond = panels[-1] * _geometric(_ORIGIN_RATIO, reach)
         around_origin = jnp.concatenate([around_origin, beyond])
         shares = _SHARES
     return _Panels(around_focus, around_origin, jnp.asarray(shares))
+
+
+def _periods(kernel: CoordinateKernel) -> list[Array]:
+    return [leaf.period for leaf in _leaves(kernel, Korobov)]
+
+
+def _leaves(kernel: CoordinateKernel, kinds: Any) -> list[Any]:
+    """The kernels of some kinds among those that a kernel is made of."""
+    leaves = jax.tree.leaves(kernel, is_leaf=lambda leaf: isinstance(leaf, kinds))
+    return [leaf for leaf in leaves if isinstance(leaf, kinds)]
 
 
 def _geometric(ratio: float, last: float) -> np.ndarray:
@@ -275,12 +300,13 @@ def _panel_rule(
 
 
 def _by_rows(
-    function: Callable[[Array], Array], u: Float[Array, "m s"], at_once: int, *, on_host: bool
+    function: Callable[[Array], Array], foci: Float[Array, "m f s"], at_once: int, *, on_host: bool
 ) -> Float[Array, "m s"]:
     """Apply to a few rows at a time: hundreds of nodes a row would fill the memory."""
-    count = -(-u.shape[0] // at_once)
-    size = -(-u.shape[0] // count)
-    padded = jnp.concatenate([u, jnp.broadcast_to(u[:1], (count * size - u.shape[0], u.shape[1]))])
-    blocks = padded.reshape(count, size, u.shape[1])
+    m, *shape = foci.shape
+    count = -(-m // at_once)
+    size = -(-m // count)
+    padded = jnp.concatenate([foci, jnp.broadcast_to(foci[:1], (count * size - m, *shape))])
+    blocks = padded.reshape(count, size, *shape)
     results = jnp.stack([function(b) for b in blocks]) if on_host else jax.lax.map(function, blocks)
-    return results.reshape(padded.shape)[: u.shape[0]]
+    return results.reshape(count * size, -1)[:m]
