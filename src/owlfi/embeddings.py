@@ -94,7 +94,8 @@ def embed(kernel: Kernel, measure: Any) -> Embedding:
 
     Raises ValueError for a kernel that has no embedding (a function of your own), for a kernel of
     another dimension, and for points outside the measure's support. When evaluated, for a discrete
-    measure of over a million atoms or with atoms that are not a step of 1 apart; for a periodic
+    measure of over a million atoms or with atoms that are not a step of 1 apart; for a frozen
+    distribution whose density scipy does not know well enough to integrate to 1; for a periodic
     kernel with hundreds of periods in a measure that is neither Uniform nor Normal; for the norm of
     a mixture of products whose dependent parts take different columns.
 
