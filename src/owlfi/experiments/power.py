@@ -80,7 +80,7 @@ def picture(records: list[Record]) -> Figure:
 POWER = Experiment(
     name="power",
     shows="power of the composite test against theta_4 and two other misfits",
-    takes="1 h",
+    takes="35 min",
     repeats=50,
     quick_repeats=1,
     steps=lambda plan: len(_steps(plan)),

@@ -111,7 +111,7 @@ def draw_rates(axes: Axes, found: dict[str, dict[str, Record]]) -> None:
 TABLE2 = Experiment(
     name="table2",
     shows="level and power of the composite test: equal, optimal and tuned weights",
-    takes="3 h",
+    takes="70 min",
     repeats=150,
     quick_repeats=1,
     steps=lambda plan: plan.repeats * len(LAWS) * len(WAYS),
