@@ -105,6 +105,7 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_estimate_is_in_the_lowest_minimum():
     """The best start, judged by a quarter of the points, is in the basin of a higher one."""
     data_key, key = jax.random.split(

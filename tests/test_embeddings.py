@@ -434,6 +434,7 @@ def test_histogram_is_a_mixture_of_uniforms(lengthscale):
     assert_allclose(embed(kernel, frozen).mean(u), embed(kernel, mixture).mean(u), rtol=DOCUMENTED)
 
 
+@pytest.mark.slow
 def test_norm2_of_a_histogram_is_that_of_a_mixture_of_uniforms():
     frozen, mixture = histogram(bins=[-4, 1, 4])
     kernel = Matern(0.5, 0.0135)

@@ -117,17 +117,30 @@ def _observed(
 
     An estimate in another minimum than the lowest would have replicates that fit too well.
     """
-    widely = procedure
-    if procedure.search == "newton":
-        widely = eqx.tree_at(lambda p: p.restarts, procedure, starts[1:])
-    found = [applied(widely, key, problem.observed, 1.0, starts[0])]
-    if procedure.search == "newton":
-        found.append(applied(procedure, key, problem.observed, 1.0, jnp.asarray(found[0].theta)))
+    if procedure.search != "newton":
+        found = [applied(procedure, key, problem.observed, 1.0, starts[0])]
+    else:
+        found = _searched_widely(key, problem, procedure, starts)
+        best = min(found, key=lambda outcome: np.nan_to_num(outcome.value, nan=np.inf))
+        found.append(applied(procedure, key, problem.observed, 1.0, jnp.asarray(best.theta)))
     if not np.isfinite(found[-1].statistics).all():
         raise ValueError(
             f"the fit to the observations failed at theta = {found[-1].theta}: y is NaN or "
             "infinite; mend the generator or narrow the prior"
         )
+    return found
+
+
+def _searched_widely(
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, starts: Float[Array, "r p"]
+) -> list[Outcome]:
+    """As many starts at a time as a replicate has: one program serves both."""
+    size = 1 + len(procedure.restarts)
+    found = []
+    for first in range(0, len(starts), size):
+        group = starts[np.arange(first, first + size) % len(starts)]
+        some = eqx.tree_at(lambda p: p.restarts, procedure, group[1:])
+        found.append(applied(some, key, problem.observed, 1.0, group[0]))
     return found
 
 
@@ -174,7 +187,8 @@ def plan(
         else:
             fit = slopes * (warm + restarts * far)
             compared, searched = max(_STARTS, 1 + restarts), max(_SEARCHED, 1 + restarts)
-            first = compared + slopes * searched * far + statistic
+            groups = -(-searched // (1 + restarts))
+            first = compared + groups * (slopes * (1 + restarts) * far + statistic)
         sets = (1 + bootstrap) * m * (fit + statistic)
         return m * first + sets + bootstrap * len(problem.observed)
 

@@ -39,6 +39,8 @@ class Outcome(NamedTuple):
     evaluations: Int[Array, "..."]
     """How often all points of a design were simulated."""
     converged: Bool[Array, "..."]
+    value: Float[Array, "..."]
+    """Of the objective at its minimum."""
 
 
 class Procedure(eqx.Module):
@@ -95,7 +97,8 @@ def outcome(
     values = statistics(procedure, x, scale, y, designs.statistic_weights[j])
     failed = ~(jnp.isfinite(best.value) & jnp.isfinite(values).all())
     evaluations = best.evaluations + designs.statistic_points.shape[1]
-    return Outcome(jnp.where(failed, jnp.inf, values), best.theta, evaluations, best.converged)
+    values = jnp.where(failed, jnp.inf, values)
+    return Outcome(values, best.theta, evaluations, best.converged, best.value)
 
 
 def _searched(procedure: Procedure, objective: Objective, start: Array) -> Minimum:
@@ -151,7 +154,8 @@ def outcome_on_host(
     values = _jitted_statistics(procedure, x, scale, jnp.stack(rows), designs.statistic_weights[j])
     failed = ~(jnp.isfinite(best.value) & jnp.isfinite(values).all())
     evaluations = best.evaluations + designs.statistic_points.shape[1]
-    return Outcome(jnp.where(failed, jnp.inf, values), best.theta, evaluations, best.converged)
+    values = jnp.where(failed, jnp.inf, values)
+    return Outcome(values, best.theta, evaluations, best.converged, best.value)
 
 
 _jitted_outcome = eqx.filter_jit(outcome)
