@@ -163,7 +163,7 @@ class InverseMultiquadric(RadialKernel):
     lengthscale: Array = eqx.field(converter=_lengthscale, default=1.0)
 
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
-        return (1 + r2) ** -0.5
+        return 1 / jnp.sqrt(1 + r2)
 
     def panels(self) -> Float[Array, "p #s"]:
         return _multiples(_ALGEBRAIC_PANELS, self.lengthscale)
