@@ -177,7 +177,8 @@ class HypothesisTest(eqx.Module):
             f"{len(self.null)} null statistics",
         ]
         if self.theta is not None and self.names:
-            lines.append(_table(self.names, ("estimate",), [self.theta]))
+            heading = "given" if self.about.get("method") == "simple" else "estimate"
+            lines.append(_table(self.names, (heading,), [self.theta]))
         if self.about.get("failed"):
             lines.append(f"{self.about['failed']} fits failed and count as +∞")
         if self.calls:

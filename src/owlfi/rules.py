@@ -35,19 +35,22 @@ from owlfi.quadrature import (
     unweighted,
     with_certificate,
 )
-from owlfi.simulator import Simulations, simulate
+from owlfi.simulator import CHECK_CALLS, Simulations, simulate
 from owlfi.tuned_weights import tuned_weights
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
 _NEAREST = 12
-_MOST_NOISE = (
-    16.0  # at thetas where y is too rough for weights, they cost at most 4 times the error
-)
+_MOST_NOISE = 16.0  # where y is too rough for weights, they cost at most 4 times the error
 _WORDS = ("tuned", "median")
 
 
 class Rule(eqx.Module):
     """A way to choose points and weights before anything is known of theta."""
+
+    @property
+    def tuning_calls(self) -> int:
+        """Rows that the simulator computes for a quadrature, at most."""
+        return 0
 
     @abc.abstractmethod
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
@@ -121,6 +124,10 @@ class OptimallyWeighted(Rule):
     kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
     thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
 
+    @property
+    def tuning_calls(self) -> int:
+        return self.thetas * self.m + CHECK_CALLS if self.kernel == "tuned" else 0
+
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         point_key, theta_key = jax.random.split(as_key(key))
         measure = problem.simulator.measure
@@ -158,6 +165,10 @@ class Adaptive(Rule):
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
     thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
+
+    @property
+    def tuning_calls(self) -> int:
+        return self.thetas * self.m + CHECK_CALLS
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         design_key, theta_key = jax.random.split(as_key(key))
@@ -253,11 +264,13 @@ def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"
     """
     if not isinstance(problem.kernel, RadialKernel) or y.shape[1] < 2:
         return jnp.ones((len(y), 1, 1))
-    spread = median_heuristic(problem.observed)
+    spread = _spread(problem.observed, jnp.nan)
+    if not spread > 0:  # discrete data, of which most are equal
+        return jnp.ones((len(y), 1, 1))
     return jnp.stack([spread / _spread(rows, spread) for rows in y])[:, None, None]
 
 
-def _spread(rows: Float[Array, "m d"], otherwise: Array) -> Array:
+def _spread(rows: Float[Array, "m d"], otherwise: Array | float) -> Array | float:
     try:
         return median_heuristic(rows)
     except ValueError:  # most rows are equal, or not finite

@@ -16,6 +16,7 @@ from owlfi.quadrature import Quadrature
 
 Generator = Callable[[Any, Any], Any]
 
+CHECK_CALLS = 4  # of seeing that y is determined by theta and u
 _REPEATED_DIGITS = 1e-9  # batches of another size may round differently
 
 

@@ -111,7 +111,7 @@ def _columns(rows: Array) -> Rows:
 
 def _rows(tile: Tile, y: Rows, x: Rows, weights: Array) -> Array:
     side = min(_count(y), _LARGEST_SIDE)
-    x_blocks = _weighted_blocks(x, weights, _pairs(x) // side)
+    x_blocks = _weighted_blocks(x, weights, max(1, _pairs(x) // side))
 
     @jax.checkpoint
     def add(total: Array, y_block: Rows, block: tuple[Rows, Array]) -> Array:

@@ -1,6 +1,7 @@
 """Searches with simulators that are no JAX functions: central differences on the same noise."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -17,6 +18,19 @@ from owlfi.inference.objective import LocalModel, Objective, model_of_rows
 from owlfi.transforms import to_real
 
 _STEP = 1e-4  # of the prior's width: generators print or iterate to fewer digits than a double
+
+
+def rows_and_slopes(objective: Objective, theta: Float[Array, " p"]) -> tuple[Array, Array, int]:
+    """y (m, d) at theta, its derivatives (p, m, d) on the real line, and their calls.
+
+    For simulators of both kinds.
+    """
+    v = to_real(theta, objective.ends)
+    m = objective.points.shape[0]
+    if objective.simulator.on_host:
+        return objective.rows(v), slopes_on_host(objective, v), m * (1 + 2 * len(v))
+    y, tangent = jax.linearize(objective.rows, v)
+    return y, jax.vmap(tangent)(jnp.eye(len(v))), m
 
 
 def slopes_on_host(objective: Objective, v: Float[Array, " p"]) -> Float[Array, "p m d"]:

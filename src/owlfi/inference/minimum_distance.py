@@ -125,7 +125,7 @@ def fitted(
         objective = _whitened(objective, y) if whiten else objective
         quadrature = _tuned(objective, quadrature, y) if tuned_again else quadrature
         objective = objective.on(quadrature.points, quadrature.weights)
-        best = _search(objective, best.theta, steps)
+        best = searched(objective, best.theta, steps)
         way.append(_way(objective, best))
         minima += [best, best._replace(evaluations=jnp.ones((), int))]  # and that of y
     spread, more = _sandwich(objective, best.theta, point_excess(rule, quadrature))
@@ -201,7 +201,8 @@ def _tuned(objective: Objective, quadrature: Quadrature, y: Float[Array, "m d"])
     return tuned_weights(objective.kernel, measure, quadrature.points, samples)
 
 
-def _search(objective: Objective, start: Array, steps: int) -> Minimum:
+def searched(objective: Objective, start: Float[Array, " p"], steps: int = STEPS) -> Minimum:
+    """The minimum near a start, for simulators of both kinds."""
     search = minimise_on_host if objective.simulator.on_host else minimise
     return jax.block_until_ready(search(objective, start, steps=steps))
 
@@ -211,7 +212,7 @@ def _searches(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
     minima: list[Minimum] = []
     try:
         for start in starts:
-            minima.append(_search(objective, start, steps))
+            minima.append(searched(objective, start, steps))
     except KeyboardInterrupt:
         if not minima:
             raise

@@ -54,6 +54,11 @@ class Objective(eqx.Module):
 
     def of_rows(self, y: Float[Array, "m d"]) -> Float[Array, ""]:
         """wᵀK(y,y)w - 2 wᵀK(y,x)v: eq. (5) without its data term."""
+        if y.shape[1] != self.observed.shape[1]:  # generators on the host tell late
+            raise ValueError(
+                f"observed has {self.observed.shape[1]} columns where the simulator gives "
+                f"{y.shape[1]}"
+            )
         own = _own(self.kernel, y, self.weights)
         if self.unbiased:
             m = y.shape[0]

@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
+from owlfi.checks import as_count, positive
 from owlfi.inference.newton import Minimum
 from owlfi.inference.objective import Objective
+from owlfi.simulator import Simulator
 from owlfi.transforms import from_real, to_real
 
 Bank = tuple[Float[Array, "k m s"], Float[Array, "k m"]]
@@ -25,6 +27,19 @@ class Adam(NamedTuple):
     restarts: int = 10
     steps: int = 200
     rate: float = 0.04
+
+
+def check_adam(settings: Adam, simulator: Simulator) -> None:
+    """Raises ValueError for settings that make no search, and simulators without gradients."""
+    as_count("steps", settings.steps)
+    if as_count("restarts", settings.restarts) > as_count("trials", settings.trials):
+        raise ValueError(
+            f"Adam descends from the best restarts = {settings.restarts} of trials = "
+            f"{settings.trials}; give at least as many trials"
+        )
+    positive("rate", settings.rate, number=True)
+    if simulator.on_host:
+        raise ValueError("Adam needs a simulator that is a JAX function; use search='newton'")
 
 
 def minimise_by_adam(

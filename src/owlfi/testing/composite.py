@@ -16,19 +16,21 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array, as_count
-from owlfi.inference.minimum_distance import candidates
+from owlfi.inference.finite_differences import rows_and_slopes
+from owlfi.inference.minimum_distance import candidates, points_are_independent, searched
 from owlfi.inference.newton import STEPS
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.kernels import RadialKernel
 from owlfi.keys import as_key
 from owlfi.median import median_heuristic
+from owlfi.points import sobol
 from owlfi.problem import Problem
 from owlfi.progress import collected
-from owlfi.quadrature import Quadrature
+from owlfi.quadrature import Quadrature, unweighted
 from owlfi.results import HypothesisTest
 from owlfi.rules import Rule
 from owlfi.simulator import Simulator
-from owlfi.testing.adam import Adam
+from owlfi.testing.adam import Adam, check_adam
 from owlfi.testing.adam import evaluations as adam_evaluations
 from owlfi.testing.calibration import (
     BANDWIDTHS,
@@ -43,10 +45,13 @@ from owlfi.testing.procedure import (
     Outcome,
     Procedure,
     applied,
+    check_rule,
+    check_slopes,
     rescaled,
 )
 
 _STARTS, _SEARCHED = 16, 8  # compared on the observed data, and searched to the end
+_FINE = 1024  # points, or four times those of the rule
 
 
 def goodness_of_fit(
@@ -71,8 +76,10 @@ def goodness_of_fit(
     aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
         the one of the problem (one fit, one bootstrap), which sees more kinds of misfit. The rule
         chooses weights for each of them.
-    designs: how many designs the rule draws. With one, all fits share it; with more, each fit and
-        each statistic takes one at random, as Algorithm 1 has it.
+    designs: how many designs the rule draws. With one, all fits share it (and where its points are
+        independent and equally weighted, replicates are simulated at an estimate on 1,024 points or
+        more, not at one that few points have moved); with more, each fit and each statistic takes
+        one at random, as Algorithm 1 has it.
     restarts: searches besides the one from the estimate, in case there are other minima. The
         observed data are searched from 8 starts first.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
@@ -82,9 +89,11 @@ def goodness_of_fit(
     but for the lengthscale of k where they are tuned to it. Replicates whose fit fails count as +∞,
     which only makes p larger, and are reported.
 
+    The model must change smoothly with its parameters. An exception of the generator ends the test.
+
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, an aggregate over a kernel without a lengthscale, and where the fit to the data
-    fails.
+    parameters, a model that is piecewise constant in one, an aggregate over a kernel without a
+    lengthscale, Adam with a simulator that is no JAX function, and where the fit to the data fails.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -94,20 +103,25 @@ def goodness_of_fit(
     >>> test.rejected, test.theta.round(0)
     (False, Array([3., 1.], dtype=float64))
     """
-    _check(problem, bootstrap, level, aggregate, designs, restarts, theta, search)
+    _check(problem, rule, aggregate, theta, search)
+    bootstrap, level = check_level(bootstrap, level, "bootstrap")
+    designs, restarts = as_count("designs", designs), as_count("restarts", restarts, 0)
     search = search if theta is None else "none"
     factors = BANDWIDTHS if aggregate else (1.0,)
     design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
     drawn = _drawn(design_key, problem, rule, designs, factors)
     objective = objective_of(problem, drawn.fit[0])
     begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
+    calls = begun.calls + drawn.calls + (0 if search == "none" else _tried(objective, begun.starts))
     procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
     observed = _observed(observed_key, problem, procedure, begun.starts)
-    replicates = _replicates(
-        key, problem, procedure, jnp.asarray(observed[-1].theta), bootstrap, progress
-    )
+    theta = jnp.asarray(observed[-1].theta)
+    if search != "none" and _is_coarse(rule, designs):
+        theta, more = _refined(jax.random.fold_in(design_key, designs), problem, rule, theta)
+        calls += more
+    replicates = _replicates(key, problem, procedure, theta, bootstrap, progress)
     check_level(len(replicates.theta), level, "bootstrap")
-    return _result(problem, procedure, observed, replicates, level, begun.calls + drawn.calls)
+    return _result(problem, procedure, observed, replicates, level, calls)
 
 
 def _observed(
@@ -144,8 +158,38 @@ def _searched_widely(
     return found
 
 
+def _is_coarse(rule: Rule, designs: int) -> bool:
+    """Whether the design moves all estimates alike, by about as much as the data move them."""
+    return designs == 1 and points_are_independent(rule)
+
+
+def _refined(
+    key: Key[Array, ""], problem: Problem, rule: Rule, theta: Float[Array, " p"]
+) -> tuple[Float[Array, " p"], int]:
+    """The estimate on many points, and its calls.
+
+    Replicates simulated at one that a coarse design has moved would be moved twice.
+    """
+    quadrature = unweighted(sobol(key, _fine(rule), problem.simulator.measure))
+    best = searched(objective_of(problem, quadrature), theta)
+    calls = quadrature.m * int(best.evaluations)
+    return (best.theta if bool(jnp.isfinite(best.value)) else theta), calls
+
+
+def _fine(rule: Rule) -> int:
+    m: int = rule.m  # type: ignore[attr-defined]
+    return max(_FINE, 4 * 2 ** (m - 1).bit_length())
+
+
+def _tried(objective: Objective, starts: Float[Array, "r p"]) -> int:
+    """The calls of seeing that the model changes with every parameter."""
+    _, slopes, calls = rows_and_slopes(objective, starts[0])
+    check_slopes(objective.simulator.parameters, starts[0], slopes)
+    return calls
+
+
 class Cost(NamedTuple):
-    """Simulator calls of a test, besides those by which a rule tunes itself."""
+    """Simulator calls of a test, those by which a rule tunes itself included."""
 
     expected: int
     at_most: int
@@ -166,7 +210,7 @@ def plan(
     """What `goodness_of_fit` with the same options will cost, without simulating anything.
 
     expected: where a search from the estimate takes 4 steps, and one from elsewhere 15.
-    at_most: no test takes more. The tuning of weights comes on top.
+    at_most: no test takes more.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k()
@@ -174,7 +218,9 @@ def plan(
     >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
     Cost(expected=26432, at_most=26432)
     """
-    _check(problem, bootstrap, level, aggregate, designs, restarts, theta, search)
+    _check(problem, rule, aggregate, theta, search)
+    bootstrap, _ = check_level(bootstrap, level, "bootstrap")
+    designs, restarts = as_count("designs", designs), as_count("restarts", restarts, 0)
     m: int = rule.m  # type: ignore[attr-defined]
     slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
     shared = len(BANDWIDTHS) if aggregate else 1
@@ -183,34 +229,29 @@ def plan(
         if theta is not None:
             fit = first = 0
         elif isinstance(search, Adam):
-            fit, first = adam_evaluations(search), 0
+            fit, first = adam_evaluations(search), slopes
         else:
             fit = slopes * (warm + restarts * far)
             compared, searched = max(_STARTS, 1 + restarts), max(_SEARCHED, 1 + restarts)
             groups = -(-searched // (1 + restarts))
-            first = compared + groups * (slopes * (1 + restarts) * far + statistic)
+            first = slopes + compared + groups * (slopes * (1 + restarts) * far + statistic)
         sets = (1 + bootstrap) * m * (fit + statistic)
-        return m * first + sets + bootstrap * len(problem.observed)
+        if theta is None and _is_coarse(rule, designs):
+            sets += _fine(rule) * slopes * warm
+        tuning = designs * shared * rule.tuning_calls
+        return tuning + m * first + sets + bootstrap * len(problem.observed)
 
     return Cost(cost(4, 15, 1), cost(STEPS + 1, STEPS + 1, shared))
 
 
-def _check(
-    problem: Problem,
-    bootstrap: int,
-    level: float,
-    aggregate: bool,
-    designs: int,
-    restarts: int,
-    theta: Any,
-    search: str | Adam,
-) -> None:
-    """All that can be known to be wrong before the first simulation."""
-    if search != "newton" and not isinstance(search, Adam):
+def _check(problem: Problem, rule: Rule, aggregate: bool, theta: Any, search: str | Adam) -> None:
+    """What can be known to be wrong before the first simulation."""
+    check_rule(rule)
+    if isinstance(search, Adam):
+        check_adam(search, problem.simulator)
+    elif search != "newton":
         raise ValueError(f"search must be 'newton' or owlfi.Adam(...), got {search!r}")
-    check_level(bootstrap, level, "bootstrap")
     check_rows("observed", len(problem.observed))
-    as_count("designs", designs), as_count("restarts", restarts, 0)
     check_varies(problem.observed)
     if aggregate and not isinstance(problem.kernel, RadialKernel):
         raise ValueError(
@@ -241,9 +282,10 @@ def _drawn(
     fit = [rule.quadrature(k, problem) for k in keys]
     by_factor = [fit]
     if len(factors) > 1:
-        others = (rescaled(problem.kernel, factor) for factor in factors)
-        scaled = [eqx.tree_at(lambda p: p.kernel, problem, kernel) for kernel in others]
-        by_factor = [[rule.quadrature(k, other) for k in keys] for other in scaled]
+        by_factor = [
+            fit if factor == 1 else [rule.quadrature(k, _scaled(problem, factor)) for k in keys]
+            for factor in factors
+        ]
     points = jnp.stack([jnp.stack([q.points for q in part]) for part in by_factor], 1)
     weights = jnp.stack([jnp.stack([q.weights for q in part]) for part in by_factor], 1)
     if bool((points == points[:, :1]).all()):
@@ -251,8 +293,12 @@ def _drawn(
     bank = Designs(
         jnp.stack([q.points for q in fit]), jnp.stack([q.weights for q in fit]), points, weights
     )
-    tuned = [q for part in (by_factor if len(factors) == 1 else [fit, *by_factor]) for q in part]
-    return _Drawn(fit, bank, sum(q.pilot.calls for q in tuned if q.pilot is not None))
+    tuned = [q.pilot for part in by_factor for q in part if q.pilot is not None]
+    return _Drawn(fit, bank, sum(pilot.calls for pilot in tuned))
+
+
+def _scaled(problem: Problem, factor: float) -> Problem:
+    return eqx.tree_at(lambda p: p.kernel, problem, rescaled(problem.kernel, factor))
 
 
 class _Begun(NamedTuple):

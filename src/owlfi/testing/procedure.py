@@ -3,6 +3,7 @@
 One fit, and the squared MMD at its minimum, for one or several lengthscales of k.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from owlfi.checks import brief
 from owlfi.inference.finite_differences import minimise_on_host
 from owlfi.inference.newton import Minimum, minimise
 from owlfi.inference.objective import Objective
 from owlfi.kernels import Kernel
+from owlfi.rules import Rule
 from owlfi.testing.adam import Adam, minimise_by_adam
 
 
@@ -67,6 +70,30 @@ class Procedure(eqx.Module):
             self.objective,
             (kernel, points, weights, x, jnp.full(n, 1 / n)),
         )
+
+
+def check_rule(rule: Any) -> None:
+    """Raises ValueError for anything but a rule."""
+    if not isinstance(rule, Rule):
+        raise ValueError(
+            f"rule must be a rule such as owlfi.OptimallyWeighted(m=100), got {brief(rule)}"
+        )
+
+
+def check_slopes(
+    names: Sequence[str], theta: Float[Array, " p"], slopes: Float[Array, "p m d"]
+) -> None:
+    """Raises ValueError where no simulation changes with a parameter: no search can move it.
+
+    The replicates of an estimate that stayed where it began would fit too well.
+    """
+    for name, slope in zip(names, np.asarray(slopes), strict=True):
+        if not slope.any():
+            raise ValueError(
+                f"y does not change with {name} near theta = {np.asarray(theta)}: the model is "
+                "piecewise constant in it and cannot be fitted by its slopes; hold it with "
+                "simulator.fix(...), or test a given theta"
+            )
 
 
 def rescaled(kernel: Kernel, scale: Any) -> Kernel:

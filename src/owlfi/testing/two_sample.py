@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi.checks import as_count, as_rows
-from owlfi.kernels import Kernel, SquaredExponential, as_kernel
+from owlfi.kernels import Kernel, SquaredExponential, as_kernel, check_coordinates
 from owlfi.keys import as_key, numpy_generator
 from owlfi.median import median_heuristic
 from owlfi.results import HypothesisTest
@@ -54,16 +54,18 @@ def two_sample(
         statistic over lengthscales from 0.35 to 2 times that, calibrated jointly, in the manner of
         MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et al. 2023).
     null: how rows are relabelled: "permutation", or "wild", which exchanges x_i and y_i with
-        probability 1/2 (the wild bootstrap with random signs), for samples of one size.
+        probability 1/2 (the wild bootstrap with random signs), for samples of one size; right for
+        pairs (x_i, y_i) that depend on each other, too.
     pairs: "all" of them, at a cost of (n + m)² per kernel; "blocks" of `block` rows, whose
         U-statistics are averaged; or "features", where `frequencies` random Fourier frequencies
         stand for a squared exponential. The last two take time linear in n + m, and hold a block.
+        A block has two rows of each sample at least: where sizes differ much, take features.
     resamples: B; p = (1 + k) / (1 + B).
 
     Every choice keeps the level exactly. The statistic is the U-statistic (with features, the
     V-statistic), studentised where aggregated.
 
-    Raises ValueError for samples of different dimension or fewer than 5 rows, a pooled sample whose
+    Raises ValueError for samples of different columns or fewer than 5 rows, a pooled sample whose
     median distance is 0, a B too small for the level, "wild" for different sizes, and features of
     another kernel than a squared exponential.
 
@@ -72,16 +74,16 @@ def two_sample(
     >>> owlfi.two_sample(jax.random.key(1), rows[:30], rows[30:] + 1.0).p_value
     0.002
     """
-    check_level(resamples, level, "resamples")
+    resamples, level = check_level(resamples, level, "resamples")
     _check_choice("null", null, _NULLS)
     _check_choice("pairs", pairs, _PAIRS)
-    as_count("block", block, 8), as_count("frequencies", frequencies)
+    block, frequencies = as_count("block", block, 8), as_count("frequencies", frequencies)
     samples = _samples(x, y)
     n, m = (len(rows) for rows in samples)
     if null == "wild" and n != m:
         raise ValueError(f'null="wild" needs samples of one size, got {n} and {m}; permute instead')
     shuffle_key, label_key, feature_key = jax.random.split(as_key(key), 3)
-    shuffled = _shuffled(shuffle_key, samples)
+    shuffled = _shuffled(shuffle_key, samples, in_pairs=null == "wild")
     kernels = _kernels(kernel, shuffled)
     relabelled = partial(_labels, numpy_generator(label_key), null, resamples)
     if pairs == "features":
@@ -102,6 +104,9 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    names = [list(rows.columns) for rows in (x, y) if hasattr(rows, "columns")]
+    if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
+        raise ValueError(f"x has the columns {names[0]}, y {names[1]}; give both in one order")
     first, second = np.asarray(as_rows("x", x)), np.asarray(as_rows("y", y))
     if first.shape[1] != second.shape[1]:
         raise ValueError(
@@ -114,11 +119,13 @@ def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shuffled(
-    key: Key[Array, ""], samples: tuple[np.ndarray, np.ndarray]
+    key: Key[Array, ""], samples: tuple[np.ndarray, np.ndarray], in_pairs: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both samples in random order: blocks of sorted data would not be alike."""
     rng = numpy_generator(key)
-    return rng.permutation(samples[0]), rng.permutation(samples[1])
+    first = rng.permutation(len(samples[0]))
+    second = first if in_pairs else rng.permutation(len(samples[1]))
+    return samples[0][first], samples[1][second]
 
 
 def _kernels(kernel: Any, samples: tuple[np.ndarray, np.ndarray]) -> list[Kernel]:
@@ -128,7 +135,7 @@ def _kernels(kernel: Any, samples: tuple[np.ndarray, np.ndarray]) -> list[Kernel
     n, m = (len(rows) for rows in samples)
     share = min(1.0, _MEDIAN_ROWS / (n + m))
     some = [rows[: max(1, round(share * len(rows)))] for rows in samples]
-    scale = median_heuristic(np.concatenate(some))
+    scale = median_heuristic(np.concatenate(some), name="x and y")
     factors = BANDWIDTHS if kernel == "aggregate" else (1.0,)
     return [SquaredExponential(factor * scale) for factor in factors]
 
@@ -200,12 +207,15 @@ def _frequencies(
     key: Key[Array, ""], kernels: list[Kernel], count: int, dim: int
 ) -> Float[Array, "l d f"]:
     """Of the spectral densities of squared exponentials: normal, scaled by 1 / lengthscale."""
-    if not all(isinstance(k, SquaredExponential) for k in kernels):
+    gaussian = [kernel for kernel in kernels if isinstance(kernel, SquaredExponential)]
+    if len(gaussian) < len(kernels):
         raise ValueError(
             'pairs="features" needs a SquaredExponential kernel; use pairs="blocks" for others'
         )
+    for kernel in gaussian:
+        check_coordinates(kernel, dim)
     normal = jax.random.normal(key, (dim, count))
-    scales = [jnp.broadcast_to(k.lengthscale, (dim,)) for k in kernels]  # type: ignore[attr-defined]
+    scales = [jnp.broadcast_to(kernel.lengthscale, (dim,)) for kernel in gaussian]
     return jnp.stack([normal / scale[:, None] for scale in scales])
 
 

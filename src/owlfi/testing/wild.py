@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.finite_differences import slopes_on_host
+from owlfi.inference.finite_differences import rows_and_slopes
 from owlfi.inference.minimum_distance import fitted
 from owlfi.inference.objective import Objective
 from owlfi.keys import as_key
@@ -21,7 +21,7 @@ from owlfi.quadrature import Quadrature
 from owlfi.results import HypothesisTest
 from owlfi.rules import Rule, UStatistic
 from owlfi.testing.calibration import check_level, check_rows, check_varies, verdict
-from owlfi.transforms import to_real
+from owlfi.testing.procedure import check_rule, check_slopes
 
 
 def wild_goodness_of_fit(
@@ -43,7 +43,8 @@ def wild_goodness_of_fit(
     fits. Memory grows with (n + designs · m)².
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, and the U-statistic.
+    parameters, a model that is piecewise constant in one, the U-statistic, and simulations at the
+    estimate that are not finite.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -53,9 +54,10 @@ def wild_goodness_of_fit(
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
-    check_level(bootstrap, level, "bootstrap")
+    bootstrap, level = check_level(bootstrap, level, "bootstrap")
     check_rows("observed", len(problem.observed))
-    as_count("designs", designs, 2)
+    check_rule(rule)
+    designs = as_count("designs", designs, 2)
     if isinstance(rule, UStatistic):
         raise ValueError("the wild bootstrap takes weights; use VStatistic instead of UStatistic")
     check_varies(problem.observed)
@@ -63,8 +65,14 @@ def wild_goodness_of_fit(
     fit = fitted("wild_goodness_of_fit", fit_key, problem, rule)
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
-    y, slopes, calls = _simulated(fit.objective, theta)
+    y, slopes, calls = rows_and_slopes(fit.objective, theta)
+    check_slopes(problem.prior.names, theta, slopes)
     drawn = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in others])
+    if not bool(jnp.isfinite(drawn).all()):
+        raise ValueError(
+            f"y is NaN or infinite for some u at the estimate theta = {np.asarray(theta)}; mend "
+            "the generator, or take goodness_of_fit, which counts fits that fail"
+        )
     gram = _projected_gram(fit.objective, y, slopes, drawn)
     coefficients = _coefficients(
         sign_key, bootstrap, len(problem.observed), jnp.stack([q.weights for q in others])
@@ -81,16 +89,6 @@ def wild_goodness_of_fit(
         calls=fit.calls + calls + len(drawn) + _tuning_calls(others),
         about={"method": "wild bootstrap", "failed": 0},
     )
-
-
-def _simulated(objective: Objective, theta: Array) -> tuple[Array, Array, int]:
-    """y (m, d) at theta and its derivatives (p, m, d) on the real line, with their calls."""
-    v = to_real(theta, objective.ends)
-    m = objective.points.shape[0]
-    if objective.simulator.on_host:
-        return objective.rows(v), slopes_on_host(objective, v), m * (1 + 2 * len(v))
-    y, tangent = jax.linearize(objective.rows, v)
-    return y, jax.vmap(tangent)(jnp.eye(len(v))), m
 
 
 @eqx.filter_jit
