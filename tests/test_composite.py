@@ -33,6 +33,7 @@ from owlfi.testing.adam import minimise_by_adam
 from owlfi.testing.procedure import Designs, Procedure, outcome
 
 KEY = jax.random.key(2)
+PRIOR = gaussian_problem().prior
 
 
 @cache
@@ -103,6 +104,18 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     one = run(procedure, KEY, problem.observed, jnp.array(1.0), jnp.array([1.0]))
     two = run(procedure, KEY, problem.observed, jnp.array(1.0), one.theta)
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
+
+
+@pytest.mark.parametrize("designs", [1, 8])
+def test_a_coarse_design_moves_replicates_no_more_than_the_data(designs):
+    """All fits on 16 independent points are off by about 1/4, and by the same on one design."""
+    test = goodness_of_fit(
+        KEY, gaussian_problem(n=300), VStatistic(16), bootstrap=99, designs=designs
+    )
+    assert abs(float(test.theta[0]) - 1.3) > 0.15
+    thetas = np.asarray(test.null_thetas)[:, 0]
+    moved = thetas.mean() - float(test.theta[0])
+    assert abs(moved) < 4 * thetas.std() / np.sqrt(99) + (0.01 if designs == 1 else 0.25)
 
 
 @pytest.mark.slow
@@ -252,11 +265,20 @@ def test_level_is_kept_over_many_tests(options):
 # Cost
 
 
-@pytest.mark.parametrize("options", [{}, {"theta": [1.3]}, {"aggregate": True}])
-def test_plan_bounds_the_calls(options):
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        (RULE, {}),
+        (RULE, {"theta": [1.3]}),
+        (RULE, {"aggregate": True}),
+        (VStatistic(64), {}),
+        (OptimallyWeighted(m=64, thetas=20), {"theta": [1.3], "designs": 4}),
+    ],
+)
+def test_plan_bounds_the_calls(rule, options):
     problem = gaussian_problem()
-    test = goodness_of_fit(KEY, problem, RULE, bootstrap=39, **options)
-    cost = plan(problem, RULE, bootstrap=39, **options)
+    test = goodness_of_fit(KEY, problem, rule, bootstrap=39, **options)
+    cost = plan(problem, rule, bootstrap=39, **options)
     assert test.calls <= cost.at_most
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
@@ -299,6 +321,36 @@ def test_failed_replicates_are_counted_and_only_make_p_larger():
     assert f"{test.about['failed']} fits failed" in test.summary()
 
 
+def test_wild_bootstrap_refuses_a_model_that_breaks_at_the_estimate():
+    old = gaussian_problem()
+    fragile = Simulator(
+        lambda theta, u: jnp.where(u > 2.2, jnp.nan, theta[0] + u),
+        owlfi.Normal(),
+        ["mean"],
+        prior=old.prior,
+    )
+    rule = OptimallyWeighted(m=8, kernel=Matern(1.5, 1.0))
+    with pytest.raises(ValueError, match="y is NaN or infinite for some u at the estimate"):
+        wild_goodness_of_fit(KEY, Problem(fragile, old.observed, kernel=old.kernel), rule)
+
+
+@pytest.mark.parametrize("test", [goodness_of_fit, wild_goodness_of_fit])
+def test_models_without_slopes_are_refused(test):
+    """Their search would stay at its start, and replicates of that fit too well."""
+    rounded = Simulator(
+        lambda theta, u: jnp.round(theta[0] + 2 * u), owlfi.Normal(), ["mean"], prior=PRIOR
+    )
+    x = rounded([1.3], owlfi.iid(KEY, 100, rounded.measure))
+    with pytest.raises(ValueError, match="y does not change with mean near theta"):
+        test(KEY, Problem(rounded, x, kernel=Matern(1.5, 1.0)), VStatistic(32))
+
+
+def test_discrete_data_serve_with_weights_that_tune_themselves():
+    x = (np.random.default_rng(0).normal(size=40) > 1).astype(float)
+    problem = Problem(gaussian_problem().simulator, x, kernel=Matern(1.5, 1.0))
+    assert goodness_of_fit(KEY, problem, OptimallyWeighted(m=16), bootstrap=19).rejected
+
+
 @pytest.mark.parametrize(
     ("n", "options", "message"),
     [
@@ -307,6 +359,8 @@ def test_failed_replicates_are_counted_and_only_make_p_larger():
         (50, {"level": 0.0}, "level must lie between 0 and 1"),
         (50, {"theta": [1.0, 2.0]}, r"theta must hold 1 numbers \(mean\)"),
         (50, {"designs": 0}, "designs must be a whole number"),
+        (50, {"search": Adam(trials=5)}, "restarts = 10 of trials = 5"),
+        (50, {"search": Adam(steps=0)}, "steps must be a whole number"),
     ],
 )
 def test_bad_options_are_named(n, options, message):
@@ -356,6 +410,25 @@ def test_test_survives_a_file_and_has_a_picture(tmp_path):
 def test_other_searches_are_refused(search):
     with pytest.raises(ValueError, match=r"search must be 'newton' or owlfi.Adam"):
         goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
+
+
+def test_what_is_no_rule_is_refused_and_so_is_adam_without_gradients():
+    with pytest.raises(ValueError, match="rule must be a rule"):
+        goodness_of_fit(KEY, gaussian_problem(), "optimal")
+    with pytest.raises(ValueError, match="use search='newton'"):
+        goodness_of_fit(KEY, on_host(gaussian_problem())[0], RULE, search=Adam())
+
+
+def test_host_simulators_of_another_dimension_are_named():
+    wide = Simulator(
+        lambda theta, u: np.hstack([theta[0] + u] * 2),
+        owlfi.Normal(),
+        ["mean"],
+        prior=PRIOR,
+        on_host=True,
+    )
+    with pytest.raises(ValueError, match="observed has 1 columns where the simulator gives 2"):
+        goodness_of_fit(KEY, Problem(wide, gaussian_problem().observed), RULE)
 
 
 def test_plan_takes_and_checks_the_options_of_the_test():

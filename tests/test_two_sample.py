@@ -5,6 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
@@ -59,6 +60,15 @@ def test_failed_null_statistics_are_conservative():
     assert verdict(statistics, 0.05).critical_value == np.inf
 
 
+def test_statistics_that_are_not_numbers_never_reject():
+    statistics = np.arange(21.0)[::-1].copy()
+    statistics[5:8] = np.nan
+    assert verdict(statistics, 0.05).p_value == pytest.approx(4 / 21)
+    statistics[0] = np.nan
+    with pytest.raises(ValueError, match="statistic of the data is NaN"):
+        verdict(statistics, 0.05)
+
+
 def test_studentised_statistics_do_not_depend_on_units_and_keep_failures():
     values = np.random.default_rng(1).normal(size=(30, 3))
     assert_allclose(largest_studentised(values * [1.0, 5.0, 0.1] + 3), largest_studentised(values))
@@ -111,6 +121,26 @@ def test_null_statistics_are_those_of_relabelled_rows(null):
         within = (gram[same].sum() - np.trace(gram)) / 20
         possible.add(round(float(within - 2 * gram[~same].sum() / 50), 9))
     assert {round(float(value), 9) for value in test.null} <= possible
+
+
+def test_equal_statistics_of_discrete_data_count_as_ties():
+    """p is near that of all relabellings, by the number of ones that fall to x."""
+    x, y = np.repeat([0.0, 1.0], [7, 3]), np.repeat([0.0, 1.0], [9, 1])
+    split = scipy.stats.hypergeom(20, 4, 10)
+    ones = np.arange(5)
+    farther = np.abs(ones - 2) >= 1  # the statistic grows with the distance from an even split
+    exact = split.pmf(ones)[farther].sum()
+    test = two_sample(KEY, x, y, kernel=SquaredExponential(1.0), resamples=1999)
+    assert_allclose(test.p_value, exact, atol=4 * np.sqrt(exact * (1 - exact) / 1999))
+
+
+def test_wild_null_serves_pairs():
+    """A shift of each pair, small beside what the pairs have in common."""
+    rng = np.random.default_rng(5)
+    common = 3 * rng.normal(size=100)
+    x, y = common + 0.1 * rng.normal(size=100), common + 0.3 + 0.1 * rng.normal(size=100)
+    assert two_sample(KEY, x, y, null="wild").p_value == 0.002
+    assert two_sample(KEY, x, y).p_value > 0.05
 
 
 def test_same_key_gives_the_same_test():
@@ -174,7 +204,17 @@ def test_a_hundred_thousand_rows(pairs):
     [
         ((np.zeros(4), np.ones(30)), {}, "x has 4 rows"),
         ((np.zeros((9, 2)), np.zeros((9, 3))), {}, "same number of columns"),
-        ((np.zeros(9), np.zeros(9)), {}, "median distance of 0"),
+        ((np.zeros(9), np.zeros(9)), {}, "x and y has a median distance of 0"),
+        (
+            (pd.DataFrame({"a": range(9), "b": 0}), pd.DataFrame({"b": 0, "a": range(9)})),
+            {},
+            "give both in one order",
+        ),
+        (
+            (np.ones((9, 3)), np.ones((9, 3))),
+            {"pairs": "features", "kernel": SquaredExponential(np.ones(2))},
+            "has 2 entries",
+        ),
         ((np.arange(9.0), np.arange(8.0)), {"null": "wild"}, "one size, got 9 and 8"),
         ((np.arange(9.0), np.arange(8.0)), {"null": "signs"}, "null must be one of permutation"),
         ((np.arange(9.0), np.arange(8.0)), {"pairs": "some"}, "pairs must be one of all"),
@@ -194,8 +234,9 @@ def test_bad_input_is_named(arguments, options, message):
         two_sample(KEY, *arguments, **options)
 
 
-def test_test_survives_a_file(tmp_path):
-    test = two_sample(KEY, *samples(0))
+@pytest.mark.parametrize("options", [{}, {"level": np.float32(0.1), "resamples": 99.0}])
+def test_test_survives_a_file(tmp_path, options):
+    test = two_sample(KEY, *samples(0), **options)
     again = owlfi.load(test.save(tmp_path / "test"))
     assert again.summary() == test.summary()
     assert jnp.array_equal(again.null, test.null)

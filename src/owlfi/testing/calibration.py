@@ -38,7 +38,7 @@ def verdict(statistics: Float[np.ndarray, " b"], level: float) -> Verdict:
     """
     if np.isnan(statistics[0]):
         raise ValueError("the statistic of the data is NaN: mend the kernel or the simulator")
-    observed, null = statistics[0], np.nan_to_num(statistics[1:], nan=np.inf)
+    observed, null = statistics[0], np.where(np.isnan(statistics), np.inf, statistics)[1:]
     known = statistics[np.isfinite(statistics)]
     tie = _TIE * np.std(known) if len(known) else 0.0
     allowed = floor(level * len(statistics) + _ROUNDING)

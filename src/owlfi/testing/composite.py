@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Key
 from owlfi.checks import as_array, as_count
 from owlfi.inference.finite_differences import rows_and_slopes
 from owlfi.inference.minimum_distance import candidates, points_are_independent, searched
-from owlfi.inference.newton import STEPS
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.kernels import RadialKernel
 from owlfi.keys import as_key
@@ -31,7 +30,6 @@ from owlfi.results import HypothesisTest
 from owlfi.rules import Rule
 from owlfi.simulator import Simulator
 from owlfi.testing.adam import Adam, check_adam
-from owlfi.testing.adam import evaluations as adam_evaluations
 from owlfi.testing.calibration import (
     BANDWIDTHS,
     check_level,
@@ -50,7 +48,7 @@ from owlfi.testing.procedure import (
     rescaled,
 )
 
-_STARTS, _SEARCHED = 16, 8  # compared on the observed data, and searched to the end
+STARTS, SEARCHED = 16, 8  # compared on the observed data, and searched to the end
 _FINE = 1024  # points, or four times those of the rule
 
 
@@ -74,22 +72,16 @@ def goodness_of_fit(
         estimated, from the data and from every replicate alike.
     bootstrap: B, how many data sets are simulated; p = (1 + k) / (1 + B).
     aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
-        the one of the problem (one fit, one bootstrap), which sees more kinds of misfit. The rule
-        chooses weights for each of them.
-    designs: how many designs the rule draws. With one, all fits share it (and where its points are
-        independent and equally weighted, replicates are simulated at an estimate on 1,024 points or
-        more, not at one that few points have moved); with more, each fit and each statistic takes
-        one at random, as Algorithm 1 has it.
-    restarts: searches besides the one from the estimate, in case there are other minima. The
-        observed data are searched from 8 starts first.
+        the one of the problem, each with weights of its own: it sees more kinds of misfit.
+    designs: how many the rule draws. All fits share one (where its points are independent and
+        equally weighted, replicates are simulated at an estimate on many more); of several, each
+        fit and each statistic takes one at random, as Algorithm 1 has it.
+    restarts: searches besides that from the estimate, which is the best of 8 on the observed data.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
 
-    Where the problem chose k by the median, so does every replicate. Weights never see the data,
-    but for the lengthscale of k where they are tuned to it. Replicates whose fit fails count as +∞,
-    which only makes p larger, and are reported.
-
-    The model must change smoothly with its parameters. An exception of the generator ends the test.
+    The model must change smoothly with its parameters. Where the problem chose k by the median, so
+    does every replicate. Those whose fit fails count as +∞, which only makes p larger.
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
     parameters, a model that is piecewise constant in one, an aggregate over a kernel without a
@@ -103,7 +95,7 @@ def goodness_of_fit(
     >>> test.rejected, test.theta.round(0)
     (False, Array([3., 1.], dtype=float64))
     """
-    _check(problem, rule, aggregate, theta, search)
+    check(problem, rule, aggregate, theta, search)
     bootstrap, level = check_level(bootstrap, level, "bootstrap")
     designs, restarts = as_count("designs", designs), as_count("restarts", restarts, 0)
     search = search if theta is None else "none"
@@ -112,15 +104,13 @@ def goodness_of_fit(
     drawn = _drawn(design_key, problem, rule, designs, factors)
     objective = objective_of(problem, drawn.fit[0])
     begun = _begun(start_key, problem, objective, drawn.fit[0], theta, search, restarts)
-    calls = begun.calls + drawn.calls + (0 if search == "none" else _tried(objective, begun.starts))
     procedure = Procedure(objective, drawn.bank, begun.restarts, factors, search)
     observed = _observed(observed_key, problem, procedure, begun.starts)
-    theta = jnp.asarray(observed[-1].theta)
-    if search != "none" and _is_coarse(rule, designs):
-        theta, more = _refined(jax.random.fold_in(design_key, designs), problem, rule, theta)
-        calls += more
-    replicates = _replicates(key, problem, procedure, theta, bootstrap, progress)
+    refined_key = jax.random.fold_in(design_key, designs)
+    law, more = _law(refined_key, problem, procedure, rule, observed[-1])
+    replicates = _replicates(key, problem, procedure, law, bootstrap, progress)
     check_level(len(replicates.theta), level, "bootstrap")
+    calls = drawn.calls + begun.calls + more
     return _result(problem, procedure, observed, replicates, level, calls)
 
 
@@ -158,93 +148,41 @@ def _searched_widely(
     return found
 
 
-def _is_coarse(rule: Rule, designs: int) -> bool:
+def is_coarse(rule: Rule, designs: int) -> bool:
     """Whether the design moves all estimates alike, by about as much as the data move them."""
     return designs == 1 and points_are_independent(rule)
 
 
-def _refined(
-    key: Key[Array, ""], problem: Problem, rule: Rule, theta: Float[Array, " p"]
+def _law(
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, rule: Rule, observed: Outcome
 ) -> tuple[Float[Array, " p"], int]:
-    """The estimate on many points, and its calls.
+    """The theta of the replicates, and its calls: the estimate, on many points if its own are few.
 
     Replicates simulated at one that a coarse design has moved would be moved twice.
     """
-    quadrature = unweighted(sobol(key, _fine(rule), problem.simulator.measure))
+    theta = jnp.asarray(observed.theta)
+    if procedure.search == "none" or not is_coarse(rule, len(procedure.designs.points)):
+        return theta, 0
+    quadrature = unweighted(sobol(key, fine(rule), problem.simulator.measure))
     best = searched(objective_of(problem, quadrature), theta)
     calls = quadrature.m * int(best.evaluations)
     return (best.theta if bool(jnp.isfinite(best.value)) else theta), calls
 
 
-def _fine(rule: Rule) -> int:
+def fine(rule: Rule) -> int:
+    """How many points the estimate of a coarse rule is refined on."""
     m: int = rule.m  # type: ignore[attr-defined]
     return max(_FINE, 4 * 2 ** (m - 1).bit_length())
 
 
-def _tried(objective: Objective, starts: Float[Array, "r p"]) -> int:
+def _tried(objective: Objective, start: Float[Array, " p"]) -> int:
     """The calls of seeing that the model changes with every parameter."""
-    _, slopes, calls = rows_and_slopes(objective, starts[0])
-    check_slopes(objective.simulator.parameters, starts[0], slopes)
+    _, slopes, calls = rows_and_slopes(objective, start)
+    check_slopes(objective.simulator.parameters, start, slopes)
     return calls
 
 
-class Cost(NamedTuple):
-    """Simulator calls of a test, those by which a rule tunes itself included."""
-
-    expected: int
-    at_most: int
-
-
-def plan(
-    problem: Problem,
-    rule: Rule,
-    *,
-    theta: Any = None,
-    bootstrap: int = 200,
-    level: float = 0.05,
-    aggregate: bool = False,
-    designs: int = 1,
-    restarts: int = 1,
-    search: str | Adam = "newton",
-) -> Cost:
-    """What `goodness_of_fit` with the same options will cost, without simulating anything.
-
-    expected: where a search from the estimate takes 4 steps, and one from elsewhere 15.
-    at_most: no test takes more.
-
-    >>> import owlfi
-    >>> model = owlfi.models.g_and_k()
-    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
-    >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
-    Cost(expected=26432, at_most=26432)
-    """
-    _check(problem, rule, aggregate, theta, search)
-    bootstrap, _ = check_level(bootstrap, level, "bootstrap")
-    designs, restarts = as_count("designs", designs), as_count("restarts", restarts, 0)
-    m: int = rule.m  # type: ignore[attr-defined]
-    slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
-    shared = len(BANDWIDTHS) if aggregate else 1
-
-    def cost(warm: int, far: int, statistic: int) -> int:
-        if theta is not None:
-            fit = first = 0
-        elif isinstance(search, Adam):
-            fit, first = adam_evaluations(search), slopes
-        else:
-            fit = slopes * (warm + restarts * far)
-            compared, searched = max(_STARTS, 1 + restarts), max(_SEARCHED, 1 + restarts)
-            groups = -(-searched // (1 + restarts))
-            first = slopes + compared + groups * (slopes * (1 + restarts) * far + statistic)
-        sets = (1 + bootstrap) * m * (fit + statistic)
-        if theta is None and _is_coarse(rule, designs):
-            sets += _fine(rule) * slopes * warm
-        tuning = designs * shared * rule.tuning_calls
-        return tuning + m * first + sets + bootstrap * len(problem.observed)
-
-    return Cost(cost(4, 15, 1), cost(STEPS + 1, STEPS + 1, shared))
-
-
-def _check(problem: Problem, rule: Rule, aggregate: bool, theta: Any, search: str | Adam) -> None:
+def check(problem: Problem, rule: Rule, aggregate: bool, theta: Any, search: str | Adam) -> None:
     """What can be known to be wrong before the first simulation."""
     check_rule(rule)
     if isinstance(search, Adam):
@@ -327,10 +265,11 @@ def _begun(
         return _Begun(given[None], given[None][:0], 0)
     if isinstance(search, Adam):
         trials = problem.prior.starts(key, search.trials)
-        return _Begun(trials, trials, 0)
-    tried, calls = candidates(key, problem, objective, quadrature, max(_STARTS, 1 + restarts))
+        return _Begun(trials, trials, _tried(objective, trials[0]))
+    tried, calls = candidates(key, problem, objective, quadrature, max(STARTS, 1 + restarts))
     calls -= quadrature.pilot.calls if quadrature.pilot is not None else 0  # counted elsewhere
-    return _Begun(tried[: max(_SEARCHED, 1 + restarts)], tried[1 : 1 + restarts], calls)
+    calls += _tried(objective, tried[0])
+    return _Begun(tried[: max(SEARCHED, 1 + restarts)], tried[1 : 1 + restarts], calls)
 
 
 def _replicates(

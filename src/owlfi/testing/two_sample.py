@@ -50,20 +50,18 @@ def two_sample(
     """Test whether x (n, d) and y (m, d), or (n,) and (m,), have the same distribution.
 
     kernel: a kernel; "median", a squared exponential at the median lengthscale of the pooled rows
-        (of 2,000 of them where there are more); or "aggregate", which takes the largest studentised
-        statistic over lengthscales from 0.35 to 2 times that, calibrated jointly, in the manner of
-        MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et al. 2023).
-    null: how rows are relabelled: "permutation", or "wild", which exchanges x_i and y_i with
-        probability 1/2 (the wild bootstrap with random signs), for samples of one size; right for
-        pairs (x_i, y_i) that depend on each other, too.
+        (of 2,000 at most); or "aggregate", the largest studentised statistic over lengthscales from
+        0.35 to 2 times that, in the manner of MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et
+        al. 2023).
+    null: "permutation" of the rows; or "wild", which exchanges x_i and y_i with probability 1/2
+        (random signs), for samples of one size, and for pairs that depend on each other, too.
     pairs: "all" of them, at a cost of (n + m)² per kernel; "blocks" of `block` rows, whose
         U-statistics are averaged; or "features", where `frequencies` random Fourier frequencies
-        stand for a squared exponential. The last two take time linear in n + m, and hold a block.
-        A block has two rows of each sample at least: where sizes differ much, take features.
+        stand for a squared exponential. The last two take time linear in n + m. A block has two
+        rows of each sample at least: where sizes differ much, take features.
     resamples: B; p = (1 + k) / (1 + B).
 
-    Every choice keeps the level exactly. The statistic is the U-statistic (with features, the
-    V-statistic), studentised where aggregated.
+    Every choice keeps the level exactly. With features the statistic is the V-statistic, else U.
 
     Raises ValueError for samples of different columns or fewer than 5 rows, a pooled sample whose
     median distance is 0, a B too small for the level, "wild" for different sizes, and features of

@@ -67,12 +67,7 @@ def wild_goodness_of_fit(
     theta = fit.minimum.theta
     y, slopes, calls = rows_and_slopes(fit.objective, theta)
     check_slopes(problem.prior.names, theta, slopes)
-    drawn = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in others])
-    if not bool(jnp.isfinite(drawn).all()):
-        raise ValueError(
-            f"y is NaN or infinite for some u at the estimate theta = {np.asarray(theta)}; mend "
-            "the generator, or take goodness_of_fit, which counts fits that fail"
-        )
+    drawn = _drawn(problem, theta, others)
     gram = _projected_gram(fit.objective, y, slopes, drawn)
     coefficients = _coefficients(
         sign_key, bootstrap, len(problem.observed), jnp.stack([q.weights for q in others])
@@ -89,6 +84,16 @@ def wild_goodness_of_fit(
         calls=fit.calls + calls + len(drawn) + _tuning_calls(others),
         about={"method": "wild bootstrap", "failed": 0},
     )
+
+
+def _drawn(problem: Problem, theta: Array, designs: list[Quadrature]) -> Float[Array, "jm d"]:
+    y = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in designs])
+    if not bool(jnp.isfinite(y).all()):
+        raise ValueError(
+            f"y is NaN or infinite for some u at the estimate theta = {np.asarray(theta)}; mend "
+            "the generator, or take goodness_of_fit, which counts fits that fail"
+        )
+    return y
 
 
 @eqx.filter_jit
