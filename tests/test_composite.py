@@ -11,7 +11,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 import owlfi
-from gaussian import LENGTHSCALE, RULE, gaussian_problem, location
+from gaussian import LENGTHSCALE, RULE, exact_estimate, gaussian_problem, location
 from owlfi import (
     Adam,
     Matern,
@@ -106,16 +106,14 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
 
 
-@pytest.mark.parametrize("designs", [1, 8])
-def test_a_coarse_design_moves_replicates_no_more_than_the_data(designs):
-    """All fits on 16 independent points are off by about 1/4, and by the same on one design."""
-    test = goodness_of_fit(
-        KEY, gaussian_problem(n=300), VStatistic(16), bootstrap=99, designs=designs
-    )
-    assert abs(float(test.theta[0]) - 1.3) > 0.15
+def test_a_coarse_design_moves_replicates_no_more_than_the_data():
+    """Fits on these 16 points are off by more than 0.1, those of the replicates by the same."""
+    problem = gaussian_problem(n=300)
+    test = goodness_of_fit(KEY, problem, VStatistic(16), bootstrap=99)
+    assert abs(float(test.theta[0]) - exact_estimate(problem)) > 0.1
     thetas = np.asarray(test.null_thetas)[:, 0]
-    moved = thetas.mean() - float(test.theta[0])
-    assert abs(moved) < 4 * thetas.std() / np.sqrt(99) + (0.01 if designs == 1 else 0.25)
+    noise = thetas.std() / np.sqrt(99)
+    assert_allclose(thetas.mean(), test.theta[0], atol=4 * noise + 0.01)  # of 1,024 points
 
 
 @pytest.mark.slow
@@ -272,7 +270,7 @@ def test_level_is_kept_over_many_tests(options):
         (RULE, {"theta": [1.3]}),
         (RULE, {"aggregate": True}),
         (VStatistic(64), {}),
-        (OptimallyWeighted(m=64, thetas=20), {"theta": [1.3], "designs": 4}),
+        (OptimallyWeighted(m=16, thetas=20), {"theta": [1.3], "designs": 2}),
     ],
 )
 def test_plan_bounds_the_calls(rule, options):
@@ -348,7 +346,8 @@ def test_models_without_slopes_are_refused(test):
 def test_discrete_data_serve_with_weights_that_tune_themselves():
     x = (np.random.default_rng(0).normal(size=40) > 1).astype(float)
     problem = Problem(gaussian_problem().simulator, x, kernel=Matern(1.5, 1.0))
-    assert goodness_of_fit(KEY, problem, OptimallyWeighted(m=16), bootstrap=19).rejected
+    quadrature = OptimallyWeighted(m=16).quadrature(KEY, problem)
+    assert_allclose(quadrature.sum_of_weights, 1.0, atol=0.1)
 
 
 @pytest.mark.parametrize(
