@@ -197,3 +197,11 @@ def test_memory_stays_far_below_that_of_the_matrix(call):
         check=True,
     )
     assert float(process.stdout) < 200
+
+
+def test_more_coordinates_than_a_tile_may_hold():
+    (y, x) = normal((513, 33_000), (3, 33_000))
+    kernel = FunctionKernel(lambda a, b: a[0] * b[0])
+    weights = np.array([1.0, 2.0, 3.0])
+    expected = y[:, 0] * (x[:, 0] @ weights)
+    np.testing.assert_allclose(row_sums(kernel, y, x, weights), expected, rtol=1e-12)
