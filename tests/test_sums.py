@@ -200,7 +200,7 @@ def test_memory_stays_far_below_that_of_the_matrix(call):
 
 
 def test_more_coordinates_than_a_tile_may_hold():
-    (y, x) = normal((513, 33_000), (3, 33_000))
+    y, x = normal((513, 33_000), (3, 33_000))
     kernel = FunctionKernel(lambda a, b: a[0] * b[0])
     weights = np.array([1.0, 2.0, 3.0])
     expected = y[:, 0] * (x[:, 0] @ weights)

@@ -1,7 +1,6 @@
 """Searches with simulators that are no JAX functions: central differences on the same noise."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -14,23 +13,23 @@ from owlfi.inference.newton import (
     ended,
     goes_on,
 )
-from owlfi.inference.objective import LocalModel, Objective, model_of_rows
+from owlfi.inference.objective import LocalModel, Objective, model_of_rows, rows_and_slopes
 from owlfi.transforms import to_real
 
 _STEP = 1e-4  # of the prior's width: generators print or iterate to fewer digits than a double
 
 
-def rows_and_slopes(objective: Objective, theta: Float[Array, " p"]) -> tuple[Array, Array, int]:
-    """y (m, d) at theta, its derivatives (p, m, d) on the real line, and their calls.
+def simulated_with_slopes(
+    objective: Objective, theta: Float[Array, " p"]
+) -> tuple[Array, Array, int]:
+    """y (m, d) at theta, its derivatives (p, m, d) on the real line, and how often all were run.
 
     For simulators of both kinds.
     """
     v = to_real(theta, objective.ends)
-    m = objective.points.shape[0]
     if objective.simulator.on_host:
-        return objective.rows(v), slopes_on_host(objective, v), m * (1 + 2 * len(v))
-    y, tangent = jax.linearize(objective.rows, v)
-    return y, jax.vmap(tangent)(jnp.eye(len(v))), m
+        return objective.rows(v), slopes_on_host(objective, v), 1 + 2 * len(v)
+    return *rows_and_slopes(objective, v), 1
 
 
 def slopes_on_host(objective: Objective, v: Float[Array, " p"]) -> Float[Array, "p m d"]:

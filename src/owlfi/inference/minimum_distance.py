@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.finite_differences import minimise_on_host, slopes_on_host
+from owlfi.inference.finite_differences import minimise_on_host, simulated_with_slopes
 from owlfi.inference.newton import STEPS, Minimum, minimise
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.inference.sandwich import Sandwich, sandwich, sandwich_of_rows
@@ -223,11 +223,8 @@ def _sandwich(objective: Objective, theta: Array, excess: Array | None) -> tuple
     """With how often all points were simulated for it."""
     if not objective.simulator.on_host:
         return sandwich(objective, theta, excess=excess), 1
-    v = to_real(theta, objective.ends)
-    y = objective.rows(v)
-    slopes = slopes_on_host(objective, v)
-    result = sandwich_of_rows(objective, theta, y, slopes, excess=excess)
-    return result, 1 + 2 * len(theta)
+    y, slopes, count = simulated_with_slopes(objective, theta)
+    return sandwich_of_rows(objective, theta, y, slopes, excess=excess), count
 
 
 def _values(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:

@@ -104,7 +104,7 @@ class LocalModel(NamedTuple):
 
 def newton_model(objective: Objective, v: Float[Array, " p"]) -> LocalModel:
     """With the exact Hessian: finds its way from afar."""
-    y, slopes = _rows_and_slopes(objective, v)
+    y, slopes = rows_and_slopes(objective, v)
     curved = _curved(objective, y, slopes)
     bend = jax.linearize(jax.grad(lambda at: jnp.vdot(curved.slope, objective.rows(at))), v)[1]
     model = _model(curved, slopes)
@@ -113,7 +113,7 @@ def newton_model(objective: Objective, v: Float[Array, " p"]) -> LocalModel:
 
 def gauss_newton_model(objective: Objective, v: Float[Array, " p"]) -> LocalModel:
     """Without second derivatives of the simulator: cheapest from a warm start."""
-    return model_of_rows(objective, *_rows_and_slopes(objective, v))
+    return model_of_rows(objective, *rows_and_slopes(objective, v))
 
 
 def model_of_rows(
@@ -136,7 +136,8 @@ class _Curved(NamedTuple):
     """Σ ∂_a y · ∂²f/∂y² · ∂_b y."""
 
 
-def _rows_and_slopes(objective: Objective, v: Array) -> tuple[Array, Array]:
+def rows_and_slopes(objective: Objective, v: Float[Array, " p"]) -> tuple[Array, Array]:
+    """y (m, d) and its derivatives (p, m, d) by v, of a simulator in JAX."""
     y, tangent = jax.linearize(objective.rows, v)
     return y, jax.vmap(tangent)(jnp.eye(v.shape[0]))
 

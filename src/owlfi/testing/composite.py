@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_array, as_count
-from owlfi.inference.finite_differences import rows_and_slopes
+from owlfi.inference.finite_differences import simulated_with_slopes
 from owlfi.inference.minimum_distance import candidates, points_are_independent, searched
 from owlfi.inference.objective import Objective, objective_of
 from owlfi.kernels import RadialKernel
@@ -177,9 +177,9 @@ def fine(rule: Rule) -> int:
 
 def _tried(objective: Objective, start: Float[Array, " p"]) -> int:
     """The calls of seeing that the model changes with every parameter."""
-    _, slopes, calls = rows_and_slopes(objective, start)
+    _, slopes, count = simulated_with_slopes(objective, start)
     check_slopes(objective.simulator.parameters, start, slopes)
-    return calls
+    return count * len(objective.points)
 
 
 def check(problem: Problem, rule: Rule, aggregate: bool, theta: Any, search: str | Adam) -> None:

@@ -133,7 +133,7 @@ def _kernels(kernel: Any, samples: tuple[np.ndarray, np.ndarray]) -> list[Kernel
     n, m = (len(rows) for rows in samples)
     share = min(1.0, _MEDIAN_ROWS / (n + m))
     some = [rows[: max(1, round(share * len(rows)))] for rows in samples]
-    scale = median_heuristic(np.concatenate(some), name="x and y")
+    scale = median_heuristic(np.concatenate(some), name="the pooled sample of x and y")
     factors = BANDWIDTHS if kernel == "aggregate" else (1.0,)
     return [SquaredExponential(factor * scale) for factor in factors]
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.checks import as_count
-from owlfi.inference.finite_differences import rows_and_slopes
+from owlfi.inference.finite_differences import simulated_with_slopes
 from owlfi.inference.minimum_distance import fitted
 from owlfi.inference.objective import Objective
 from owlfi.keys import as_key
@@ -65,7 +65,7 @@ def wild_goodness_of_fit(
     fit = fitted("wild_goodness_of_fit", fit_key, problem, rule)
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
-    y, slopes, calls = rows_and_slopes(fit.objective, theta)
+    y, slopes, count = simulated_with_slopes(fit.objective, theta)
     check_slopes(problem.prior.names, theta, slopes)
     drawn = _drawn(problem, theta, others)
     gram = _projected_gram(fit.objective, y, slopes, drawn)
@@ -81,7 +81,7 @@ def wild_goodness_of_fit(
         null,
         problem.prior.names,
         theta,
-        calls=fit.calls + calls + len(drawn) + _tuning_calls(others),
+        calls=fit.calls + count * len(y) + len(drawn) + _tuning_calls(others),
         about={"method": "wild bootstrap", "failed": 0},
     )
 
