@@ -191,7 +191,7 @@ def by_owlfi(make: Callable[[], Problem]) -> Call:
     *arrays, lengthscale = make()
     kernel = owlfi.SquaredExponential(lengthscale)
     x, w, y, v = (jax.numpy.asarray(array) for array in arrays)
-    row_sums = jax.jit(owlfi.sums.row_sums)
+    row_sums = jax.jit(row_sums)
     return lambda: float(w @ row_sums(kernel, x, y, v))
 
 
@@ -203,7 +203,7 @@ def by_owlfi_self(make: Callable[[], Problem]) -> Call:
     x, w, *_, lengthscale = make()
     kernel = owlfi.SquaredExponential(lengthscale)
     x, w = jax.numpy.asarray(x), jax.numpy.asarray(w)
-    self_sum = jax.jit(owlfi.sums.self_sum)
+    self_sum = jax.jit(self_sum)
     return lambda: float(self_sum(kernel, x, w))
 
 

@@ -21,7 +21,7 @@ def _problem() -> tuple[Any, Any]:
     import jax
 
     from owlfi.experiments.composite_cases import MEDIAN, g_and_k_law, model, prior
-    from owlfi.problem import Problem
+    from owlfi.problem.problem import Problem
 
     return Problem(model(), g_and_k_law(0.1)(jax.random.key(0)), prior()), MEDIAN
 

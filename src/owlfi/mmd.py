@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_array, as_rows, as_weights, brief
+from owlfi._tools.checks import as_array, as_rows, as_weights, brief
 from owlfi.kernels import Kernel, as_kernel
-from owlfi.sums import row_sums, self_sum
+from owlfi.kernels.pair_sums import row_sums, self_sum
 
 
 def squared_mmd(

@@ -7,8 +7,8 @@ import numpy as np
 
 from owlfi.campaign.design import Design
 from owlfi.campaign.store import Ended
-from owlfi.failures import at_thetas
-from owlfi.simulator import Simulations
+from owlfi.problem.failures import at_thetas
+from owlfi.problem.simulations import Simulations
 
 
 def assembled(

@@ -11,6 +11,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.checks import as_count, plain_number
 from owlfi.campaign.assembly import assembled
 from owlfi.campaign.design import Design, described
 from owlfi.campaign.driver import Driver, Limits, Progress, TooManyFailuresError
@@ -23,13 +24,13 @@ from owlfi.campaign.recipe import as_recipe, as_simulator, sources
 from owlfi.campaign.remembering import Remembering
 from owlfi.campaign.status import Status, read_status, this_process
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count, plain_number
-from owlfi.failures import without_failures
-from owlfi.inference.proposals import SAFETY, SHARE
+from owlfi.inference.proposals.proposal import SAFETY, SHARE
 from owlfi.kernels import Kernel
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature
-from owlfi.simulator import Simulations, Simulator, as_design
+from owlfi.problem.failures import without_failures
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulations import Simulations, as_design
+from owlfi.problem.simulator import Simulator
+from owlfi.weights.quadrature import Quadrature
 
 _SHOWN_FAILURES = 3
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.store import Run, as_bytes
-from owlfi.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature
 
 
 class Design(NamedTuple):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from owlfi._tools.checks import as_count, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count, plain_number
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0

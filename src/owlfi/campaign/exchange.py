@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.checks import as_count
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, STATES, Outcome, run_row
 from owlfi.campaign.store import Run, Store
-from owlfi.checks import as_count
-from owlfi.simulator import Simulations
+from owlfi.problem.simulations import Simulations
 
 _HOST = "imported"
 # y is one cell, so that a failure needs no number of columns; the state comes last, so that a line

@@ -8,17 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
 from owlfi.campaign.assembly import assembled
 from owlfi.campaign.design import Design
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.protocol import StoredRuns
 from owlfi.campaign.status import Status
-from owlfi.checks import as_count
-from owlfi.inference.proposals import Proposal, importance, next_proposal, the_prior
-from owlfi.keys import as_key
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature
-from owlfi.simulator import Simulations, as_design
+from owlfi.inference.proposals.proposal import Proposal, importance, next_proposal, the_prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulations import Simulations, as_design
+from owlfi.weights.quadrature import Quadrature
 
 Rounds = list[tuple[int, Proposal]]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.checks import brief, plain_number
 from owlfi.campaign.outcome import CrashError, TimeLimitError
-from owlfi.checks import brief, plain_number
 
 _PLACES = ("theta", "u", "in.json", "in.npy", "out.json", "out.npy", "out.txt")
 _PLACE = re.compile(r"\{([a-z.]*)\}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from owlfi.campaign.design import Design
 from owlfi.campaign.status import Status
 from owlfi.campaign.store import Run, Store
-from owlfi.simulator import Simulator
+from owlfi.problem.simulator import Simulator
 
 
 class StoredRuns(Protocol):

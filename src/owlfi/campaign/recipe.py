@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from owlfi.campaign.encoding import decode, encode, functions, resolve
-from owlfi.simulator import Simulator
+from owlfi.problem.simulator import Simulator
 
 _LONGEST_DIFFERENCE = 20
 

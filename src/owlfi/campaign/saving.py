@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array
 
 from owlfi.kernels import Kernel
-from owlfi.simulator import Simulations
+from owlfi.problem.simulations import Simulations
 
 
 def runs_with_equal_weights(kernel: Kernel, runs: Simulations, excess: float) -> float:
@@ -18,7 +18,7 @@ def runs_with_equal_weights(kernel: Kernel, runs: Simulations, excess: float) ->
     kernel: the data kernel k, for which the excess was estimated.
 
     >>> from owlfi.kernels import SquaredExponential
-    >>> from owlfi.quadrature import unweighted
+    >>> from owlfi.weights.quadrature import unweighted
     >>> u = unweighted(jnp.array([[-1.0], [1.0]]))
     >>> far = Simulations(jnp.ones((5, 1)), u, jnp.array([[[-99.0], [99.0]]] * 5), 10)
     >>> runs_with_equal_weights(SquaredExponential(1.0), far, 0.01)  # (1 - 1/2) / 0.01 at each

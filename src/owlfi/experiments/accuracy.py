@@ -21,11 +21,11 @@ from owlfi.experiments.likelihoods import (
 )
 from owlfi.inference import minimum_distance
 from owlfi.measures import Uniform
-from owlfi.points import iid, sobol
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.rules import Points, VStatistic
-from owlfi.simulator import Simulator
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import Points, VStatistic
+from owlfi.problem.simulator import Simulator
 
 OBSERVED = 200
 LEVEL = 0.9

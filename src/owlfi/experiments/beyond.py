@@ -10,8 +10,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi.adaptive import adaptive_design
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.excess import (
     LAW_POINTS,
     Law,
@@ -23,10 +22,11 @@ from owlfi.experiments.excess import (
 )
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.kernels import Kernel
-from owlfi.points import iid, sobol
-from owlfi.quadrature import Quadrature
-from owlfi.simulator import Simulator
-from owlfi.tuned_weights import tuned_weights
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.simulator import Simulator
+from owlfi.weights.adaptive import adaptive_design
+from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.tuned import tuned_weights
 
 MODELS: dict[str, Callable[[], Simulator]] = {
     "g-and-k": models.g_and_k,

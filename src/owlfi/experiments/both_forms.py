@@ -8,7 +8,7 @@ from jaxtyping import Array, Key
 from owlfi.experiments.curves import record
 from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
 from owlfi.experiments.experiment import Plan, Record
-from owlfi.simulator import Simulator
+from owlfi.problem.simulator import Simulator
 
 SIMULATED = 500
 EQUAL, GAUSSIAN, UNIFORM = "equal weights", "optimal, Gaussian noise", "optimal, uniform noise"

@@ -19,11 +19,11 @@ from scipy.stats import binomtest
 from owlfi import models
 from owlfi.experiments.experiment import Record
 from owlfi.measures import Uniform
-from owlfi.points import iid, sobol
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.rules import OptimallyWeighted, Rule, VStatistic
-from owlfi.simulator import Simulator
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.problem.simulator import Simulator
 from owlfi.testing import goodness_of_fit
 
 DIM, OBSERVED, SIMULATED, BOOTSTRAP, LEVEL = 5, 500, 100, 200, 0.05

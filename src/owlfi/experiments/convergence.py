@@ -9,7 +9,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.curves import NOTE, draw, record
 from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table

@@ -11,13 +11,13 @@ from owlfi.inference import minimum_distance
 from owlfi.measures import Uniform
 from owlfi.models import g_and_k
 from owlfi.models.exchange_rates import daily_changes
-from owlfi.plots import new_axes
-from owlfi.points import sobol
-from owlfi.prior import Prior
-from owlfi.problem import Problem
+from owlfi.points.sequences import sobol
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import OptimallyWeighted
+from owlfi.problem.simulator import Simulator
 from owlfi.results import Estimate
-from owlfi.rules import OptimallyWeighted
-from owlfi.simulator import Simulator
+from owlfi.show.plots import new_axes
 
 PRIOR = Prior(
     location=Uniform(-1.0, 1.0),

@@ -17,13 +17,13 @@ from jaxtyping import Array, Float, Key
 
 from owlfi.experiments.experiment import Plan
 from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.pair_sums import row_sums, self_sum
 from owlfi.measures import Measure, Normal, Uniform, coordinate
-from owlfi.median import median_heuristic
 from owlfi.models.moving_average import moving_average, moving_average_covariance
-from owlfi.points import iid, sobol
-from owlfi.quadrature import optimal_weights
-from owlfi.simulator import Simulator
-from owlfi.sums import row_sums, self_sum
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.simulator import Simulator
+from owlfi.weights.optimal import optimal_weights
 
 LAW_POINTS = 2**17
 _COORDINATES_AT_ONCE = 2**23

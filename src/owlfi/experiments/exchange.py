@@ -16,16 +16,17 @@ from matplotlib.figure import Figure
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.inference.abc import accepted, distances
 from owlfi.kernels import SquaredExponential
+from owlfi.kernels.median import median_heuristic
 from owlfi.measures import Uniform
-from owlfi.median import median_heuristic
 from owlfi.mmd import squared_mmd
 from owlfi.models import exchange_rates, g_and_k
-from owlfi.points import iid, sobol
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature, optimal_weights, unweighted
-from owlfi.rules import OptimallyWeighted, Rule, VStatistic
-from owlfi.simulator import simulate
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.problem.simulations import simulate
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.quadrature import Quadrature, unweighted
 
 SIMULATED = 20
 DRAWS = 2000

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.curves import curve_picture, curve_table, record
 from owlfi.experiments.excess import law_of, law_points, repeated_excesses, sample
 from owlfi.experiments.experiment import Experiment, Plan, Record
 from owlfi.kernels import Kernel, Matern, Separable, SquaredExponential
-from owlfi.median import median_heuristic
+from owlfi.kernels.median import median_heuristic
 from owlfi.models import multivariate_g_and_k
 
 DIM = 10

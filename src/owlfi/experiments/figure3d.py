@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.curves import NOTE, curve, label, record
 from owlfi.experiments.excess import (
     Law,
@@ -25,8 +25,8 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
 from owlfi.models import multivariate_g_and_k
-from owlfi.points import iid
-from owlfi.simulator import Simulator
+from owlfi.points.sequences import iid
+from owlfi.problem.simulator import Simulator
 
 DIM = 5
 SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation

@@ -20,10 +20,10 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.inference import minimum_distance
 from owlfi.measures import Uniform
 from owlfi.models import multivariate_g_and_k
-from owlfi.points import iid, sobol
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 
 DIM = 5
 SIMULATED = 100

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi.models.g_and_k import g_and_k_quantile
 from owlfi.models.moving_average import moving_average_covariance
-from owlfi.prior import Prior
+from owlfi.problem.prior import Prior
 
 LogLikelihood = Callable[[Array, Array], Array]
 

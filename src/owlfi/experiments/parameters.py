@@ -6,7 +6,7 @@ from functools import partial
 import jax
 from jaxtyping import Array, Key
 
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.both_forms import both_forms
 from owlfi.experiments.curves import curve_picture, curve_table
 from owlfi.experiments.experiment import Experiment, Plan, Record

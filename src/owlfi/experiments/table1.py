@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi.checks import as_array
+from owlfi._tools.checks import as_array
 from owlfi.experiments.excess import (
     LAW_POINTS,
     Law,
@@ -25,8 +25,8 @@ from owlfi.experiments.excess import (
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
 from owlfi.kernels import SquaredExponential
 from owlfi.mmd import data_term, squared_mmd
-from owlfi.points import iid, sobol
-from owlfi.simulator import Simulator
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.simulator import Simulator
 
 OBSERVED = 10_000
 SIMULATED = 256

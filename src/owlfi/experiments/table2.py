@@ -21,7 +21,7 @@ from owlfi.experiments.composite_cases import (
     repeated,
 )
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.null_plot import draw_null
+from owlfi.show.plots import draw_null
 
 NULL, ALTERNATIVE = "theta_4 = 0.1 (null)", "theta_4 = 0.5 (alternative)"
 LAWS = {NULL: g_and_k_law(0.1), ALTERNATIVE: g_and_k_law(0.5)}

@@ -19,12 +19,13 @@ from owlfi.kernels import SquaredExponential
 from owlfi.measures import Normal
 from owlfi.mmd import squared_mmd
 from owlfi.models.wind_farm import StoredRuns, stored_runs, wind_farm
-from owlfi.points import iid
-from owlfi.pooled_weights import pooled_weights
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature, optimal_weights, unweighted
-from owlfi.simulator import Simulations, simulate
-from owlfi.tuned_weights import tuned_weights
+from owlfi.points.sequences import iid
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulations import Simulations, simulate
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.pooled import pooled_weights
+from owlfi.weights.quadrature import Quadrature, unweighted
+from owlfi.weights.tuned import tuned_weights
 
 TRUTH = 20.0
 SHARES = (0.05, 0.1)

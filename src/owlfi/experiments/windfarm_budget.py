@@ -28,11 +28,13 @@ from owlfi.inference.abc import accepted
 from owlfi.kernels import SquaredExponential
 from owlfi.mmd import squared_mmd
 from owlfi.models.wind_farm import stored_runs, wind_farm
-from owlfi.points import iid, sobol
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature, optimal_weights
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulations import simulate
+from owlfi.problem.simulator import Simulator
 from owlfi.results import Posterior
-from owlfi.simulator import Simulator, simulate
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.quadrature import Quadrature
 
 SHARE = 0.05
 THETAS, POINTS = 1000, 10

@@ -13,21 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_array, as_count, brief, positive
-from owlfi.failures import at_thetas, check_way, without_failures
+from owlfi._tools.checks import as_array, as_count, brief, positive
+from owlfi._tools.keys import as_key
+from owlfi._tools.progress import collected
 from owlfi.kernels import Kernel
-from owlfi.keys import as_key
+from owlfi.kernels.pair_sums import row_sums
 from owlfi.measures import Product, as_points
-from owlfi.pooled_weights import pooled_weights
-from owlfi.problem import Problem
-from owlfi.progress import collected
-from owlfi.quadrature import Quadrature, optimal_weights, unweighted
+from owlfi.problem.failures import at_thetas, check_way, without_failures
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.rules import Rule
+from owlfi.problem.simulations import Simulations, simulate
 from owlfi.results import Posterior
-from owlfi.rules import Rule
-from owlfi.simulator import Simulations, simulate
-from owlfi.sums import row_sums
-from owlfi.transforms import from_real, to_real
-from owlfi.tuned_weights import tuned_weights
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.pooled import pooled_weights
+from owlfi.weights.quadrature import Quadrature, unweighted
+from owlfi.weights.tuned import tuned_weights
 
 SHARE = 0.05
 _CHUNK = 100  # thetas between two moves of the progress bar

@@ -6,10 +6,10 @@ Since MMD² is at most 2 for kernels up to 1, beta = 1 barely moves the prior, w
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.checks import positive
+from owlfi._tools.checks import positive
 from owlfi.inference.minimum_distance import Fit
-from owlfi.inference.sandwich import Sandwich
-from owlfi.transforms import log_slope, to_real
+from owlfi.inference.search.sandwich import Sandwich
+from owlfi.problem.real_line import log_slope, to_real
 
 
 def calibrated_beta(sandwich: Sandwich) -> float:

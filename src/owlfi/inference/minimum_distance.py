@@ -13,20 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_count
-from owlfi.inference.finite_differences import minimise_on_host, simulated_with_slopes
-from owlfi.inference.newton import STEPS, Minimum, minimise
-from owlfi.inference.objective import Objective, objective_of
-from owlfi.inference.sandwich import Sandwich, sandwich, sandwich_of_rows
-from owlfi.keys import as_key
-from owlfi.points import iid
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
+from owlfi.inference.search.finite_differences import minimise_on_host, simulated_with_slopes
+from owlfi.inference.search.newton import STEPS, Minimum, minimise
+from owlfi.inference.search.objective import Objective, objective_of
+from owlfi.inference.search.sandwich import Sandwich, sandwich, sandwich_of_rows
+from owlfi.kernels.transformed import whitened
+from owlfi.points.sequences import iid
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import to_real
+from owlfi.problem.rules import Rule, UStatistic, VStatistic
 from owlfi.results import Estimate
-from owlfi.rules import Rule, UStatistic, VStatistic
-from owlfi.transforms import to_real
-from owlfi.tuned_weights import tuned_weights
-from owlfi.whitening import whitened
+from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.tuned import tuned_weights
 
 _FEWEST = 32  # points to compare starts on
 

@@ -14,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
+from owlfi._tools.libraries import blackjax
+from owlfi._tools.progress import collected
 from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
 from owlfi.inference.minimum_distance import fitted
-from owlfi.inference.objective import Objective
-from owlfi.keys import as_key
-from owlfi.optional import blackjax
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.progress import collected
+from owlfi.inference.search.objective import Objective
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import from_real
+from owlfi.problem.rules import Rule
 from owlfi.results import Posterior
-from owlfi.rules import Rule
-from owlfi.transforms import from_real
 
 _CHUNK = 50  # draws of every chain between two moves of the progress bar
 

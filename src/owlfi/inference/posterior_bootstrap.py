@@ -12,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_array, as_count
-from owlfi.inference.finite_differences import minimise_on_host
+from owlfi._tools.checks import as_array, as_count
+from owlfi._tools.keys import as_key
+from owlfi._tools.progress import collected
 from owlfi.inference.minimum_distance import fitted
-from owlfi.inference.newton import Minimum, minimise_each
-from owlfi.inference.objective import Objective, gauss_newton_model
-from owlfi.keys import as_key
-from owlfi.problem import Problem
-from owlfi.progress import collected
-from owlfi.quadrature import unweighted
+from owlfi.inference.search.finite_differences import minimise_on_host
+from owlfi.inference.search.newton import Minimum, minimise_each
+from owlfi.inference.search.objective import Objective, gauss_newton_model
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import Rule
+from owlfi.problem.simulations import simulate
 from owlfi.results import Posterior
-from owlfi.rules import Rule
-from owlfi.simulator import simulate
+from owlfi.weights.quadrature import unweighted
 
 _CHUNK = 50  # fits between two moves of the progress bar
 

@@ -15,19 +15,19 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.stats import norm
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.progress import collected
 from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
 from owlfi.inference.minimum_distance import fitted, points_are_independent
 from owlfi.inference.mmd_bayes import diagnostics
-from owlfi.inference.objective import Objective
-from owlfi.keys import as_key, numpy_generator
+from owlfi.inference.search.objective import Objective
 from owlfi.measures import FrozenContinuous
-from owlfi.prior import Prior
-from owlfi.problem import Problem
-from owlfi.progress import collected
+from owlfi.problem.prior import Prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import from_real
+from owlfi.problem.rules import Rule
 from owlfi.results import Posterior
-from owlfi.rules import Rule
-from owlfi.transforms import from_real
 
 _CORRELATION = 0.95  # of the noise from step to step (Deligiannidis, Doucet and Pitt 2018)
 _SAME_DESIGN = 0.8  # the probability to stay with a design of the bank

@@ -14,15 +14,15 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
+from owlfi._tools.progress import collected
 from owlfi.inference.abc import distances, prior_runs, simulated_in_chunks
-from owlfi.keys import as_key
-from owlfi.problem import Problem
-from owlfi.progress import collected
-from owlfi.quadrature import Quadrature
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.rules import Rule
 from owlfi.results import Posterior
-from owlfi.rules import Rule
-from owlfi.transforms import from_real, to_real
+from owlfi.weights.quadrature import Quadrature
 
 _WIDER = 2.0  # than the accepted draws is the proposal (Beaumont et al. 2009)
 

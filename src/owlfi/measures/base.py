@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_array, as_count, as_rows, is_traced
-from owlfi.keys import as_key
+from owlfi._tools.checks import as_array, as_count, as_rows, is_traced
+from owlfi._tools.keys import as_key
 
 
 class Measure(eqx.Module):

@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
-from owlfi.checks import as_array, is_traced
+from owlfi._tools.checks import as_array, is_traced
 from owlfi.measures.base import Family, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure

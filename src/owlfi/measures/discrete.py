@@ -11,7 +11,7 @@ import scipy.stats
 from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_rows, as_weights, brief, concrete, is_traced, positive
+from owlfi._tools.checks import as_rows, as_weights, brief, concrete, is_traced, positive
 from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
 
 _NEGLIGIBLE = 1e-26

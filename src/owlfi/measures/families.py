@@ -12,9 +12,9 @@ from jax.scipy.special import ndtri as slow_ndtri
 from jaxtyping import Array, Float
 from scipy.special import log_ndtr, ndtri_exp
 
-from owlfi.checks import as_array, is_traced, positive
+from owlfi._tools.checks import as_array, is_traced, positive
+from owlfi._tools.special import log_ndtr_difference
 from owlfi.measures.base import LineFamily, coordinates
-from owlfi.special import log_ndtr_difference
 
 Coordinates = Float[Array, " s"]
 Ends = tuple[Coordinates, Coordinates]

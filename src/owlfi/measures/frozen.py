@@ -11,7 +11,7 @@ import scipy.stats
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from owlfi.checks import is_traced
+from owlfi._tools.checks import is_traced
 from owlfi.measures import families
 from owlfi.measures.base import Family, Measure
 from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson

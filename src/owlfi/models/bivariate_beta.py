@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.special import gamma_quantile
 from owlfi.measures import Exponential, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
-from owlfi.special import gamma_quantile
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def bivariate_beta() -> Simulator:

@@ -5,7 +5,7 @@ from importlib.resources import as_file, files
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.observed import read_csv
+from owlfi.problem.observed import read_csv
 
 PUBLISHED = 501
 """How many rates the paper uses; which ones it does not say."""

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi.measures import Normal, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def g_and_k() -> Simulator:

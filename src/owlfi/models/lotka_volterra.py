@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
+from owlfi._tools.special import safe_sqrt
 from owlfi.measures import Normal, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
-from owlfi.special import safe_sqrt
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 _START = (100.0, 100.0)
 _END_TIME = 1.0

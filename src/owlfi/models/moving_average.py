@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
 from owlfi.measures import Normal, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def moving_average(length: int = 10) -> Simulator:

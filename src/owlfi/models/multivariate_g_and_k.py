@@ -4,11 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
 from owlfi.measures import Normal, Uniform
 from owlfi.models.g_and_k import g_and_k_quantile
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def multivariate_g_and_k(dim: int = 10) -> Simulator:

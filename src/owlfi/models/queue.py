@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi.checks import as_count
+from owlfi._tools.checks import as_count
 from owlfi.measures import Exponential, Product, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def queue(customers: int = 5) -> Simulator:

@@ -5,8 +5,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.measures import Normal, Product, Uniform
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def two_moons() -> Simulator:

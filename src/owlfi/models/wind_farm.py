@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from owlfi.measures import Normal, Uniform
 from owlfi.models.wakes import thrust_coefficient
-from owlfi.prior import Prior
-from owlfi.simulator import Simulator
+from owlfi.problem.prior import Prior
+from owlfi.problem.simulator import Simulator
 
 
 def wind_farm() -> Simulator:

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_count, positive
-from owlfi.inference.newton import Minimum
-from owlfi.inference.objective import Objective
-from owlfi.simulator import Simulator
-from owlfi.transforms import from_real, to_real
+from owlfi._tools.checks import as_count, positive
+from owlfi.inference.search.newton import Minimum
+from owlfi.inference.search.objective import Objective
+from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.simulator import Simulator
 
 Bank = tuple[Float[Array, "k m s"], Float[Array, "k m"]]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from owlfi.checks import as_count, plain_number
+from owlfi._tools.checks import as_count, plain_number
 
 BANDWIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Multiples of the median lengthscale that an aggregated test looks at."""

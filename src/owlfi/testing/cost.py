@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from owlfi.checks import as_count
-from owlfi.inference.newton import STEPS
-from owlfi.problem import Problem
-from owlfi.rules import Rule
+from owlfi._tools.checks import as_count
+from owlfi.inference.search.newton import STEPS
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import Rule
 from owlfi.testing.adam import Adam
 from owlfi.testing.adam import evaluations as adam_evaluations
 from owlfi.testing.calibration import BANDWIDTHS, check_level
-from owlfi.testing.composite import SEARCHED, STARTS, check, fine, is_coarse
+from owlfi.testing.goodness_of_fit import SEARCHED, STARTS, check, fine, is_coarse
 
 
 class Cost(NamedTuple):

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from owlfi.checks import brief
-from owlfi.inference.finite_differences import minimise_on_host
-from owlfi.inference.newton import Minimum, minimise
-from owlfi.inference.objective import Objective
+from owlfi._tools.checks import brief
+from owlfi.inference.search.finite_differences import minimise_on_host
+from owlfi.inference.search.newton import Minimum, minimise
+from owlfi.inference.search.objective import Objective
 from owlfi.kernels import Kernel
-from owlfi.rules import Rule
+from owlfi.problem.rules import Rule
 from owlfi.testing.adam import Adam, minimise_by_adam
 
 

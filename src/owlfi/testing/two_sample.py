@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
-from owlfi.checks import as_count, as_rows
+from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel, check_coordinates
-from owlfi.keys import as_key, numpy_generator
-from owlfi.median import median_heuristic
+from owlfi.kernels.median import median_heuristic
 from owlfi.results import HypothesisTest
 from owlfi.testing.calibration import (
     BANDWIDTHS,

@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.checks import as_count
-from owlfi.inference.finite_differences import simulated_with_slopes
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
 from owlfi.inference.minimum_distance import fitted
-from owlfi.inference.objective import Objective
-from owlfi.keys import as_key
-from owlfi.problem import Problem
-from owlfi.quadrature import Quadrature
+from owlfi.inference.search.finite_differences import simulated_with_slopes
+from owlfi.inference.search.objective import Objective
+from owlfi.problem.problem import Problem
+from owlfi.problem.rules import Rule, UStatistic
 from owlfi.results import HypothesisTest
-from owlfi.rules import Rule, UStatistic
 from owlfi.testing.calibration import check_level, check_rows, check_varies, verdict
 from owlfi.testing.procedure import check_rule, check_slopes
+from owlfi.weights.quadrature import Quadrature
 
 
 def wild_goodness_of_fit(

@@ -1,0 +1,160 @@
+"""The command line."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from owlfi.cli import campaign as campaign_cli
+from owlfi.version import __version__
+
+if TYPE_CHECKING:  # JAX takes a second to import, help and version need not wait for it
+    from owlfi.experiments import experiment
+    from owlfi.experiments.experiment import Experiment, Plan, Record
+
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random numbers.")]
+
+app = typer.Typer(
+    help="Fit simulators to data with far fewer runs: optimally weighted discrepancies.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(campaign_cli.app, name="campaign")
+app.command("run", epilog="Example: owlfi run study.toml")(campaign_cli.run_study)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"owlfi {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Fit simulators to data with far fewer runs: optimally weighted discrepancies."""
+
+
+@app.command(epilog="Example: owlfi demo --out results --seed 1")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out"),
+    seed: Seed = 0,
+) -> None:
+    """Fit the g-and-k distribution to exchange rates, from the data to a picture.
+
+    Prints the estimate with its standard errors and writes the fit and the way of the search.
+    """
+    import jax
+
+    from owlfi.experiments.demo import fit, picture, table
+
+    console = Console()
+    _writable(out)
+    with console.status("Fitting"):
+        estimate = fit(jax.random.key(seed))
+    console.print(_rendered(table(estimate)))
+    picture(estimate).savefig(out / "demo.png", dpi=200)
+    console.print(f"Picture: {out / 'demo.png'}")
+
+
+@app.command(epilog="Example: owlfi reproduce table1 --quick --out results")
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Which; without a name they are listed.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="A coarse answer in a minute.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats; more is sharper.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = Path(
+        "out"
+    ),
+) -> None:
+    """Make a table or figure of the paper again: prints it and writes NAME.json and NAME.png.
+
+    What is finished is written when you stop it with Ctrl-C. Those that take hours go on where they
+    stopped, however they stopped, when called again with the same seed and folder.
+    """
+    from owlfi.experiments import EXPERIMENTS
+
+    console = Console()
+    if not name:
+        console.print(_listed(EXPERIMENTS.values()))
+        return
+    if name not in EXPERIMENTS:
+        raise typer.BadParameter(
+            f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
+        )
+    experiment = EXPERIMENTS[name]
+    _writable(out)
+    plan = experiment.plan(repeats, quick)
+    records = _followed(experiment, plan, seed, out, console)
+    if not records:
+        raise typer.Exit(1)
+    console.print(_rendered(experiment.table(records)))
+    for path in experiment.write(out, seed, plan, records):
+        console.print(f"Written: {path}")
+    if len(records) < experiment.steps(plan):
+        raise typer.Exit(1)
+
+
+def _writable(out: Path) -> None:
+    """The folder, made before the work begins.
+
+    Raises BadParameter where nothing can be written to it.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise typer.BadParameter(f"nothing can be written to --out {out}: {error}") from error
+
+
+def _followed(
+    experiment: "Experiment", plan: "Plan", seed: int, out: Path, console: Console
+) -> "list[Record]":
+    """The records of all steps, or of those finished when interrupted."""
+    import jax
+
+    key, total = jax.random.key(seed), experiment.steps(plan)
+    records = experiment.kept(out, seed, plan)
+    if experiment.resume is None:
+        steps = experiment.run(key, plan)
+    else:
+        steps = experiment.resume(key, plan, len(records))
+    left = total - len(records)
+    try:
+        for record in track(steps, description=experiment.name, total=left, console=console):
+            records.append(record)
+            if experiment.resume is not None:
+                experiment.keep(out, seed, plan, record)
+    except KeyboardInterrupt:
+        console.print(f"Stopped after {len(records)} of {total} steps.")
+    return records
+
+
+def _listed(experiments: "Iterable[Experiment]") -> Table:
+    table = Table(title="owlfi reproduce NAME")
+    for heading in ("name", "shows", "takes about"):
+        table.add_column(heading)
+    for experiment in experiments:
+        table.add_row(experiment.name, experiment.shows, experiment.takes)
+    return table
+
+
+def _rendered(table: "experiment.Table") -> Table:
+    rendered = Table(title=table.title, caption=table.note or None, show_lines=True)
+    for j, heading in enumerate(table.headings):
+        rendered.add_column(heading, justify="right" if j else "left")
+    for row in table.rows:
+        rendered.add_row(*row)
+    return rendered

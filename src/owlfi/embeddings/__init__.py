@@ -1,0 +1,1 @@
+"""Mean embeddings of measures: closed forms, or quadrature to twelve digits."""

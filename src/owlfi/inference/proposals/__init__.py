@@ -1,0 +1,1 @@
+"""Which theta to run next, by a surrogate of what is simulated."""

@@ -1,0 +1,153 @@
+"""Newton's method with a trust region on the squared MMD: a handful of steps from a warm start."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from owlfi.inference.search.objective import LocalModel, Objective, newton_model
+from owlfi.problem.real_line import from_real, to_real
+
+STEPS = 50
+TOLERANCE = 1e-10
+"""The decrease of MMD² below which a promised step is not taken. MMD² varies by about 1/n between
+samples, so that such a step is far below a standard error."""
+_LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
+_SMALLEST_RADIUS = 1e-8
+_FLAT = 1e-10  # of the largest curvature
+
+Model = Callable[[Objective, Array], LocalModel]
+
+
+class Minimum(NamedTuple):
+    """Where a search ended, and its way there."""
+
+    theta: Float[Array, "... p"]
+    value: Float[Array, "..."]
+    """MMD² less its data term; +∞ where the simulations at the start failed."""
+    evaluations: Int[Array, "..."]
+    """How often all points were simulated, with derivatives."""
+    converged: Bool[Array, "..."]
+    thetas: Float[Array, "... t p"]
+    """The best theta after each evaluation, NaN once the search has ended."""
+    values: Float[Array, "... t"]
+
+
+class Search(NamedTuple):
+    """A search under way: the best v so far, what is known there, and the next step."""
+
+    v: Array
+    model: LocalModel
+    radius: Array
+    step: Array
+    promised: Array
+    evaluations: Array
+    vs: Array
+    values: Array
+
+
+@eqx.filter_jit
+def minimise(
+    objective: Objective,
+    start: Float[Array, " p"],
+    *,
+    model: Model = newton_model,
+    steps: int = STEPS,
+    tolerance: float = TOLERANCE,
+) -> Minimum:
+    """The minimum near one start (p,), which lies strictly inside the bounds.
+
+    model: `newton_model` from afar, `gauss_newton_model` from a warm start.
+    Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
+    taken back and made shorter. Compiled; inside `jax.lax.map` it serves many starts or data sets.
+    """
+
+    def step(search: Search) -> Search:
+        v = search.v + search.step
+        return advanced(search, v, model(objective, v), objective)
+
+    v = to_real(start, objective.ends)
+    first = begun(v, model(objective, v), objective, steps)
+    last = jax.lax.while_loop(lambda s: goes_on(s, steps, tolerance), step, first)
+    return ended(last, objective, tolerance)
+
+
+@eqx.filter_jit
+def minimise_each(
+    objective: Objective,
+    observed: Float[Array, "b n d"] | None,
+    starts: Float[Array, "b p"],
+    *,
+    shares: Float[Array, "b n"] | None = None,
+    model: Model = newton_model,
+    steps: int = STEPS,
+) -> Minimum:
+    """One fit for each data set, or each set of weights of the observations, or both.
+
+    observed: those of the objective where None.
+    shares: the weights of the observations, equal where left out.
+    starts: one for each fit; all are on the quadrature of the objective.
+    """
+
+    def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
+        rows = objective.observed if case[0] is None else case[0]
+        return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
+
+    return jax.lax.map(fit, (observed, shares, starts))
+
+
+def begun(v: Array, model: LocalModel, objective: Objective, steps: int) -> Search:
+    """A search that has seen its start."""
+    value = jnp.where(jnp.isfinite(model.value), model.value, jnp.inf)
+    model, radius = model._replace(value=value), jnp.array(_LARGEST_RADIUS)
+    vs = jnp.full((steps + 1, v.shape[0]), jnp.nan).at[0].set(v)
+    values = jnp.full(steps + 1, jnp.nan).at[0].set(value)
+    planned = _planned(model, radius, objective)
+    return Search(v, model, radius, *planned, jnp.array(1), vs, values)
+
+
+def goes_on(search: Search, steps: int, tolerance: float) -> Bool[Array, ""]:
+    """Whether there is anything worth trying; NaN is not."""
+    able = (search.radius > _SMALLEST_RADIUS) & (search.evaluations <= steps)
+    return able & (search.promised > tolerance) & jnp.isfinite(search.model.value)
+
+
+def advanced(search: Search, v: Array, model: LocalModel, objective: Objective) -> Search:
+    """The search once the model at v is known: there if it is better, more careful if not."""
+    size = _size(search.step, objective)
+    gain = (search.model.value - model.value) / search.promised
+    better = model.value < search.model.value  # NaN is not
+    wider = jnp.where(gain > 0.75, jnp.maximum(search.radius, 2 * size), search.radius)
+    radius = jnp.where(gain < 0.25, 0.5 * size, jnp.minimum(wider, _LARGEST_RADIUS))
+    radius = jnp.where(better, radius, 0.25 * size)
+    v, model = jax.tree.map(
+        lambda new, old: jnp.where(better, new, old), (v, model), (search.v, search.model)
+    )
+    count = search.evaluations
+    vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
+    return Search(v, model, radius, *_planned(model, radius, objective), count + 1, vs, values)
+
+
+def ended(search: Search, objective: Objective, tolerance: float) -> Minimum:
+    """The result of a search."""
+    theta, thetas = (from_real(v, objective.ends) for v in (search.v, search.vs))
+    converged = search.promised <= tolerance
+    return Minimum(theta, search.model.value, search.evaluations, converged, thetas, search.values)
+
+
+def _planned(model: LocalModel, radius: Array, objective: Objective) -> tuple[Array, Array]:
+    """The next step and the decrease it promises: curvatures by their size, so always downhill."""
+    curvatures, directions = jnp.linalg.eigh(model.hessian)
+    sizes = jnp.abs(curvatures)
+    sizes = jnp.maximum(sizes, _FLAT * sizes.max() + jnp.finfo(float).tiny)
+    step = -directions @ (directions.T @ model.gradient / sizes)
+    step = step * jnp.minimum(1.0, radius / jnp.maximum(_size(step, objective), radius))
+    return step, -(model.gradient @ step + 0.5 * sizes @ (directions.T @ step) ** 2)
+
+
+def _size(step: Array, objective: Objective) -> Array:
+    """The largest change, in widths of the prior."""
+    return jnp.max(jnp.abs(step) / objective.widths)

@@ -1,0 +1,46 @@
+"""Kernels: on data (k, inside the MMD) and on the noise of a simulator (c, behind the weights).
+
+Combine them with `+` and `*`: `0.5 * SquaredExponential(1.0) + Matern(1.5, 2.0) + 0.1`.
+"""
+
+from owlfi.kernels.base import (
+    Constant,
+    CoordinateKernel,
+    FunctionKernel,
+    Kernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+    as_kernel,
+    check_coordinates,
+)
+from owlfi.kernels.korobov import Korobov
+from owlfi.kernels.radial import (
+    InverseMultiquadric,
+    Matern,
+    RadialKernel,
+    RationalQuadratic,
+    SquaredExponential,
+    squared_distances,
+)
+from owlfi.kernels.separable import Separable
+
+__all__ = [
+    "Constant",
+    "CoordinateKernel",
+    "FunctionKernel",
+    "InverseMultiquadric",
+    "Kernel",
+    "Korobov",
+    "Matern",
+    "ProductKernel",
+    "RadialKernel",
+    "RationalQuadratic",
+    "ScaledKernel",
+    "Separable",
+    "SquaredExponential",
+    "SumKernel",
+    "as_kernel",
+    "check_coordinates",
+    "squared_distances",
+]

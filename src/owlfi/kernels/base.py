@@ -1,0 +1,216 @@
+"""What a kernel is, and how kernels combine: sums, products, multiples, your own functions."""
+
+import abc
+from collections.abc import Callable
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi._tools.checks import as_rows, positive
+
+
+class Kernel(eqx.Module):
+    """A symmetric positive semi-definite function of two points of R^d."""
+
+    __array_ufunc__ = None  # array * kernel asks the kernel, not each entry
+
+    @abc.abstractmethod
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        """The matrix k(x_i, y_j)."""
+
+    def __call__(self, a: Float[Array, " d"], b: Float[Array, " d"]) -> Float[Array, ""]:
+        a, b = (jnp.atleast_1d(jnp.asarray(point, float)) for point in (a, b))
+        if a.ndim > 1 or a.shape != b.shape:
+            raise ValueError(
+                "a kernel takes two points (d,) with the same number of coordinates, got shapes "
+                f"{a.shape} and {b.shape}; use gram for samples (n, d)"
+            )
+        return self.gram(a[None], b[None])[0, 0]
+
+    def diagonal(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """k(x_i, x_i)."""
+        rows = as_rows("x", x)
+        return jax.vmap(self)(rows, rows)
+
+    def __add__(self, other: Any) -> "Kernel":
+        if isinstance(other, (int, float)) and other == 0:
+            return self  # where sum([k1, k2]) begins
+        return SumKernel((self, other if isinstance(other, Kernel) else Constant(_number(other))))
+
+    def __mul__(self, other: Any) -> "Kernel":
+        if isinstance(other, Kernel):
+            return ProductKernel((self, other))
+        return ScaledKernel(self, _number(other))
+
+    def __truediv__(self, other: Any) -> "Kernel":
+        return ScaledKernel(self, 1 / positive("divisor", other, number=True))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _number(operand: Any) -> Any:
+    if callable(operand):
+        raise ValueError(
+            f"a kernel combines with kernels and numbers, got {operand!r}; "
+            "wrap a function of two points as FunctionKernel(function)"
+        )
+    return operand
+
+
+def as_samples(x: Any, y: Any) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    """Both as rows of as many columns; (n,) is read as n numbers. Only shapes are looked at."""
+    x, y = (jnp.asarray(rows, float) for rows in (x, y))
+    x, y = (rows[:, None] if rows.ndim == 1 else rows for rows in (x, y))
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(
+            "gram takes two samples (n, d) and (m, d) with the same number of columns, "
+            f"got shapes {x.shape} and {y.shape}"
+        )
+    return x, y
+
+
+class CoordinateKernel(Kernel):
+    """A kernel with a one-dimensional form along each coordinate.
+
+    Where it is `separable` in its dimension, it is the product of those forms over the coordinates,
+    and embeddings multiply.
+    """
+
+    @abc.abstractmethod
+    def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        """The one-dimensional kernel of each coordinate, at u_j - v_j."""
+
+    @abc.abstractmethod
+    def panels(self) -> Float[Array, "p #s"]:
+        """Positive differences at which to split an integral of `along`."""
+
+    @abc.abstractmethod
+    def restrict(self, coordinates: slice) -> "CoordinateKernel":
+        """The kernel on some of the coordinates."""
+
+    @abc.abstractmethod
+    def separable(self, dim: int) -> bool:
+        """Whether the kernel on R^dim is the product of its one-dimensional forms."""
+
+
+class ProductKernel(CoordinateKernel):
+    """The product of kernels; written `k1 * k2`."""
+
+    factors: tuple[Kernel, ...]
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return reduce(mul, (factor.gram(x, y) for factor in self.factors))
+
+    def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
+        return reduce(mul, (factor.along(difference) for factor in self._coordinate_factors()))
+
+    def panels(self) -> Float[Array, "p #s"]:
+        panels = [factor.panels() for factor in self._coordinate_factors()]
+        width = max(p.shape[1] for p in panels)
+        return jnp.concatenate([jnp.broadcast_to(p, (p.shape[0], width)) for p in panels])
+
+    def restrict(self, coordinates: slice) -> "ProductKernel":
+        return ProductKernel(tuple(f.restrict(coordinates) for f in self._coordinate_factors()))
+
+    def separable(self, dim: int) -> bool:
+        return all(isinstance(f, CoordinateKernel) and f.separable(dim) for f in self.factors)
+
+    def _coordinate_factors(self) -> list[CoordinateKernel]:
+        return [factor for factor in self.factors if isinstance(factor, CoordinateKernel)]
+
+
+class SumKernel(Kernel):
+    """The sum of kernels; written `k1 + k2`."""
+
+    terms: tuple[Kernel, ...]
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return sum((term.gram(x, y) for term in self.terms[1:]), self.terms[0].gram(x, y))
+
+
+class ScaledKernel(Kernel):
+    """A kernel times a positive number; written `2.0 * k`."""
+
+    kernel: Kernel
+    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return self.factor * self.kernel.gram(x, y)
+
+
+class Constant(Kernel):
+    """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""
+
+    value: Array = eqx.field(converter=lambda v: positive("value", v, number=True), default=1.0)
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        x, y = as_samples(x, y)
+        return jnp.full((x.shape[0], y.shape[0]), self.value)
+
+
+class FunctionKernel(Kernel):
+    """A kernel from your own JAX function of two points (d,), (d,) -> scalar.
+
+    >>> FunctionKernel(lambda a, b: a @ b)(jnp.ones(2), jnp.ones(2))
+    Array(2., dtype=float64)
+    """
+
+    function: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of two points, got {self.function!r}")
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        x, y = as_samples(x, y)
+        return jax.vmap(lambda a: jax.vmap(lambda b: self._value(a, b))(y))(x)
+
+    def _value(self, a: Array, b: Array) -> Array:
+        try:
+            value = jnp.asarray(self.function(a, b), float)
+        except (TypeError, ValueError) as error:  # as NumPy's functions raise for traced points
+            raise ValueError(
+                "kernel must be a JAX function of two points (d,) that returns a number, written "
+                f"with jax.numpy instead of numpy; got {self.function!r}, which fails with "
+                f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            ) from error
+        if value.shape:
+            raise ValueError(
+                "kernel must be a function that gives one number for two points (d,), "
+                f"got shape {value.shape}; sum over the coordinates"
+            )
+        return value
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    """A kernel, or a function of two points wrapped as one."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel) and not isinstance(kernel, type):
+        return FunctionKernel(kernel)
+    raise ValueError(
+        f"kernel must be a Kernel such as SquaredExponential(1.0), or a function of two points, "
+        f"got {kernel!r}"
+    )
+
+
+def check_coordinates(kernel: CoordinateKernel, dim: int) -> None:
+    """Each parameter of a coordinate kernel is one number, or one a coordinate."""
+    for path, value in jax.tree_util.tree_leaves_with_path(kernel):
+        if value.ndim and value.shape[0] not in (1, dim):
+            name = jax.tree_util.keystr(path).split(".")[-1]
+            raise ValueError(
+                f"the {name} of {type(kernel).__name__} has {value.shape[0]} entries, "
+                f"but the points have {dim} coordinates"
+            )
+
+
+def take(value: Array, coordinates: slice) -> Array:
+    """A parameter of some coordinates; one number serves all of them."""
+    return value[coordinates] if value.ndim and value.shape[0] > 1 else value

@@ -1,0 +1,1 @@
+"""Point sets: where a simulator is run."""

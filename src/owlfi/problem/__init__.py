@@ -1,0 +1,1 @@
+"""The statement of a problem: simulator, prior, observations, and the rule that places points."""

@@ -1,0 +1,111 @@
+"""What is believed of the parameters before the data: one measure on the line for each."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.checks import as_array, as_rows
+from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
+from owlfi.points.sequences import sobol
+from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
+
+_BISECTIONS = 50  # to the last digits of a level
+
+
+class Prior(eqx.Module):
+    """Independent parameters, by name: Prior(a=Uniform(0, 10), b=scipy.stats.gamma(2.0)).
+
+    Raises ValueError for a measure of more than one dimension.
+
+    >>> import jax
+    >>> from owlfi.measures import Exponential, Uniform
+    >>> prior = Prior(location=Uniform(0, 10), scale=Exponential(1.0))
+    >>> prior.names, prior.sample(jax.random.key(0), 100).shape
+    (('location', 'scale'), (100, 2))
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    marginals: tuple[Measure, ...]
+
+    def __init__(self, **marginals: Any):
+        self.names = tuple(marginals)
+        self.marginals = tuple(as_measure(marginal) for marginal in marginals.values())
+        for name, marginal in zip(self.names, self.marginals, strict=True):
+            if marginal.dim != 1:
+                raise ValueError(
+                    f"the prior of {name} must be a measure on the line, got dimension "
+                    f"{marginal.dim}; give each parameter a name and a measure of its own"
+                )
+
+    def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
+        """n independent draws, a column for each name."""
+        return Product(*self.marginals).sample(key, n)
+
+    def log_density(self, theta: Any) -> Float[Array, "..."]:
+        """The log density at theta (..., p), -inf outside the support."""
+        theta = as_array("theta", theta)
+        if theta.shape[-1:] != (len(self.names),):
+            raise ValueError(
+                f"theta must have {len(self.names)} columns ({', '.join(self.names)}), "
+                f"got shape {theta.shape}"
+            )
+        parts = [m.log_density(theta[..., j : j + 1]) for j, m in enumerate(self.marginals)]
+        return jnp.stack(parts).sum(0)
+
+    @property
+    def bounds(self) -> Ends:
+        """The lower and the upper end of each parameter, (p,) each, perhaps infinite."""
+        lows, highs = zip(*(marginal.support for marginal in self.marginals), strict=True)
+        return jnp.concatenate(lows), jnp.concatenate(highs)
+
+    def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
+        """n points spread evenly over the prior, where searches may begin."""
+        return sobol(key, n, Product(*self.marginals))
+
+    def from_uniform(self, v: Any) -> Float[Array, "n p"]:
+        """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
+        return Product(*self.marginals).from_uniform(jnp.asarray(v))
+
+    def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
+        """The points of the unit cube whose quantiles are theta (n, p), by bisection."""
+        wanted = np.asarray(as_rows("theta", theta, len(self.names)))
+        low, high = np.zeros(wanted.shape), np.ones(wanted.shape)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            below = np.asarray(self.from_uniform(middle)) <= wanted
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def real_widths(self) -> Float[Array, " p"]:
+        """How wide each parameter is on the real line: its interquartile range."""
+        levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
+        low, high = to_real(Product(*self.marginals).from_uniform(levels), self.bounds)
+        return high - low
+
+    def real_log_density(self, v: Float[Array, " p"]) -> Float[Array, ""]:
+        """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
+        ends = self.bounds
+        return self.log_density(from_real(v, ends)) + log_slope(v, ends).sum(-1)
+
+    def check_continuous(self, method: str) -> None:
+        """Raises ValueError where a parameter takes separate values, which have no gradient."""
+        pairs = zip(self.names, self.marginals, strict=True)
+        discrete = [name for name, marginal in pairs if _is_discrete(marginal)]
+        if discrete:
+            raise ValueError(
+                f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "
+                "discrete; hold it with simulator.fix(...), once for each value, or use abc"
+            )
+
+    def of(self, names: tuple[str, ...]) -> "Prior":
+        """The prior of some of the parameters, in the order given."""
+        known = dict(zip(self.names, self.marginals, strict=True))
+        return Prior(**{name: known[name] for name in names})
+
+
+def _is_discrete(measure: Measure) -> bool:
+    parts = measure.components if isinstance(measure, Mixture) else (measure,)
+    return any(isinstance(part, DiscreteFamily | Empirical) for part in parts)

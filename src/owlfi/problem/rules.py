@@ -1,0 +1,275 @@
+"""Rules: how the points u and their weights are chosen. Changing the estimator is changing one.
+
+`rule.quadrature(key, problem)` gives a `Quadrature` that serves every theta.
+"""
+
+import abc
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.checks import as_count, brief
+from owlfi._tools.keys import as_key
+from owlfi.kernels import Kernel, RadialKernel, SquaredExponential
+from owlfi.kernels.median import median_heuristic
+from owlfi.measures import Measure
+from owlfi.points.sequences import iid, sobol
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
+from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
+from owlfi.weights.certificate import LARGEST_ABSOLUTE_SUM, SMALLEST_SUM, Verdict, without_estimate
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.quadrature import Pilot, Quadrature, unweighted, with_certificate
+from owlfi.weights.tuned import tuned_weights
+
+Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
+_NEAREST = 12
+_MOST_NOISE = 16.0  # where y is too rough for weights, they cost at most 4 times the error
+_WORDS = ("tuned", "median")
+
+
+class Rule(eqx.Module):
+    """A way to choose points and weights before anything is known of theta."""
+
+    @property
+    def tuning_calls(self) -> int:
+        """Rows that the simulator computes for a quadrature, at most."""
+        return 0
+
+    @abc.abstractmethod
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        """Points and weights for the simulator of the problem."""
+
+
+def _as_point_set(points: Any) -> Points:
+    if not callable(points):
+        raise ValueError(
+            f"points must be a function such as owlfi.sobol or owlfi.iid, got {brief(points)}"
+        )
+    return points
+
+
+class VStatistic(Rule):
+    """Equal weights 1/m: what everyone else does.
+
+    >>> VStatistic(m=100).points.__name__
+    'iid'
+    """
+
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
+    points: Points = eqx.field(static=True, default=iid, converter=_as_point_set)
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        return unweighted(self.points(key, self.m, problem.simulator.measure))
+
+
+class UStatistic(Rule):
+    """Equal weights without the pairs i = j: unbiased on independent points."""
+
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m", least=2))
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        return unweighted(iid(key, self.m, problem.simulator.measure), unbiased=True)
+
+
+def _as_choice(kernel: Any) -> Kernel | str:
+    if not isinstance(kernel, Kernel) and not (isinstance(kernel, str) and kernel in _WORDS):
+        raise ValueError(
+            f"kernel must be 'tuned', 'median' or a kernel on u such as SquaredExponential(1.0), "
+            f"got {brief(kernel)}"
+        )
+    return kernel
+
+
+class OptimallyWeighted(Rule):
+    """Bayesian-quadrature weights w = C⁻¹ z, eq. (6) of the paper.
+
+    m: the number of points.
+    points: how they are chosen: sobol, iid, halton, ...
+    kernel: the base kernel c. "tuned" fits it to simulations on the points at some thetas of the
+        prior, scaled to the spread of the observations (see `tuned_weights`); they are counted
+        and kept as the quadrature's `pilot`;
+        "median" is the paper's rule, a squared exponential at the median lengthscale of the points;
+        or any kernel on the space of u, whose weights are used as they come.
+    thetas: how many thetas the simulations of "tuned" are made at.
+
+    Where weights would do harm, "tuned" and "median" give equal ones; `explain()` says so. The
+    weights serve every theta: at those where y is too rough in u for any weights, tuned ones raise
+    the error of equal ones by at most a factor of 4 (m Σ w_i² ≤ 16).
+
+    Raises ValueError for another word; when applied, where the simulations fail at every theta.
+
+    >>> OptimallyWeighted(m=64, kernel="median").m
+    64
+    """
+
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
+    points: Points = eqx.field(static=True, default=sobol, converter=_as_point_set)
+    kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
+    thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
+
+    @property
+    def tuning_calls(self) -> int:
+        return self.thetas * self.m + CHECK_CALLS if self.kernel == "tuned" else 0
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        point_key, theta_key = jax.random.split(as_key(key))
+        measure = problem.simulator.measure
+        u = self.points(point_key, self.m, measure)
+        if isinstance(self.kernel, Kernel):
+            return optimal_weights(self.kernel, measure, u)
+        if self.kernel == "median":
+            return median_weights(measure, u)
+        thetas = problem.prior.sample(theta_key, self.thetas)
+        runs = simulate(
+            problem.simulator,
+            thetas,
+            unweighted(u),
+            columns=problem.observed.shape[1],
+            keep_failed=True,
+        )
+        kept = _finite(runs.y, thetas)
+        rows = _factors(problem, runs.y[kept]) * runs.y[kept]
+        quadrature = tuned_weights(problem.kernel, measure, u, rows, most_noise=_MOST_NOISE)
+        return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
+
+
+class Adaptive(Rule):
+    """Tuned weights on points that are chosen one after the other for the simulator.
+
+    A Sobol pilot of max(32, 3 s, m / 4) points, then greedy points under the kernel fitted to it,
+    which is fitted anew whenever they have doubled. m counts all of them; each is run at as many
+    thetas of the prior as `thetas` says, and the runs are kept as the quadrature's `pilot`.
+
+    Raises ValueError where the simulations fail at every theta.
+
+    >>> Adaptive(m=100).m
+    100
+    """
+
+    m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
+    thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
+
+    @property
+    def tuning_calls(self) -> int:
+        return self.thetas * self.m + CHECK_CALLS
+
+    def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
+        design_key, theta_key = jax.random.split(as_key(key))
+        simulator = problem.simulator
+        thetas = problem.prior.sample(theta_key, self.thetas)
+        design = adaptive_design(design_key, problem.kernel, simulator.measure, self.m)
+        calls, factors = 0, None
+        y: list[Array] = []
+        while design.left:
+            u = design.ask()
+            runs = simulate(
+                simulator,
+                thetas,
+                unweighted(u),
+                check=not calls,
+                columns=problem.observed.shape[1],
+                keep_failed=True,
+            )
+            calls += runs.calls
+            kept = _finite(runs.y, thetas)
+            factors = _factors(problem, runs.y) if factors is None else factors
+            thetas, factors, y = thetas[kept], factors[kept], [part[kept] for part in (*y, runs.y)]
+            design = _of_thetas(design, kept).tell(u, factors * y[-1])
+        return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
+
+
+def continued_design(
+    key: Key[Array, ""], problem: Problem, runs: Simulations, more: int
+) -> AdaptiveDesign:
+    """The next u's: an adaptive design that knows these runs, with `more` points to ask for.
+
+    runs: at thetas on one design of points; the kernel is fitted at the 12 that are nearest to the
+        observations.
+
+    `ask()` gives the points. Until there are 32, or 3 a coordinate, they are Sobol points; from
+    then on those that lower the error by the most.
+
+    Raises ValueError for points of each theta's own, and where a run failed at every theta.
+
+    >>> import owlfi
+    >>> model = owlfi.models.g_and_k()
+    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 50, model.measure))
+    >>> problem = owlfi.Problem(model, x)
+    >>> u = VStatistic(m=8).quadrature(jax.random.key(1), problem)
+    >>> runs = simulate(model, problem.prior.starts(jax.random.key(2), 8), u)
+    >>> continued_design(jax.random.key(3), problem, runs, more=5).ask().shape
+    (5, 1)
+    """
+    points, measure = runs.quadrature.points, problem.simulator.measure
+    if points.ndim != 2:
+        raise ValueError(
+            f"runs have points of each theta's own, shape {points.shape}; the next points serve "
+            "all thetas, so give runs on one design (m, s)"
+        )
+    kept = _finite(runs.y, runs.thetas)
+    found = np.asarray(problem.squared_mmd(runs.y[kept], runs.quadrature))
+    y = runs.y[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
+    design = adaptive_design(key, problem.kernel, measure, as_count("more", more))
+    sequence = jnp.concatenate([points, design.sequence])
+    design = eqx.tree_at(lambda d: d.sequence, design, sequence)
+    return design.tell(points, _factors(problem, y) * y)
+
+
+def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
+    """The paper's weights, or equal ones where those explode or vanish or there is one point."""
+    if len(u) == 1:
+        return unweighted(u)
+    quadrature = optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+    if float(quadrature.sum_of_absolute_weights) > LARGEST_ABSOLUTE_SUM:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.EXPLODING))
+    if float(quadrature.sum_of_weights) < SMALLEST_SUM:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.VANISHING))
+    return quadrature
+
+
+def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
+    """Which thetas gave finite numbers at all points."""
+    finite = np.asarray(jnp.isfinite(y).all((1, 2)))
+    if not finite.any():
+        raise ValueError(
+            f"y is NaN or infinite for some u at all {len(thetas)} thetas of the prior that were "
+            f"tried, such as {np.asarray(thetas[0])}; mend the generator, narrow the prior, or "
+            "use VStatistic or kernel='median', which simulate nothing beforehand"
+        )
+    return np.flatnonzero(finite)
+
+
+def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"]:
+    """What gives the simulations of each theta the spread of the observations.
+
+    So k sees them as it would see those of a theta that fits: at others, a wide prior would let
+    the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
+    """
+    if not isinstance(problem.kernel, RadialKernel) or y.shape[1] < 2:
+        return jnp.ones((len(y), 1, 1))
+    spread = _spread(problem.observed, jnp.nan)
+    if not spread > 0:  # discrete data, of which most are equal
+        return jnp.ones((len(y), 1, 1))
+    return jnp.stack([spread / _spread(rows, spread) for rows in y])[:, None, None]
+
+
+def _spread(rows: Float[Array, "m d"], otherwise: Array | float) -> Array | float:
+    try:
+        return median_heuristic(rows)
+    except ValueError:  # most rows are equal, or not finite
+        return otherwise
+
+
+def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:
+    return design if design.y is None else eqx.tree_at(lambda d: d.y, design, design.y[kept])
+
+
+def _with_pilot(quadrature: Quadrature, pilot: Pilot) -> Quadrature:
+    return eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda leaf: leaf is None)

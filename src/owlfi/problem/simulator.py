@@ -1,0 +1,243 @@
+"""Simulators: functions of parameters theta and noise u whose distribution is known."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi._tools.checks import as_array, brief, is_traced
+from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.problem.prior import Prior
+
+Generator = Callable[[Any, Any], Any]
+
+
+class Simulator(eqx.Module):
+    """A generator of data y = G(theta, u), the measure of its noise, and its parameters.
+
+    generator: a function of theta (p,) and u (m, s) that returns y (m, d), or (m,) where d = 1:
+        row i of y depends on row i of u alone. A JAX function is compiled and differentiable; any
+        other runs on the host, with NumPy arrays.
+    measure: the distribution of u, a Measure or a frozen scipy.stats distribution.
+    parameters: the names of the entries of theta.
+    prior: what is believed of them, where there is a usual choice.
+    theta: a usual value of them, (p,).
+    on_host: whether the generator is no JAX function; where left out, it is called once with
+        abstract arrays to find out.
+
+    Raises ValueError for names that repeat, and a prior or theta that does not fit them.
+
+    >>> from owlfi.measures import Normal
+    >>> scaled = Simulator(lambda theta, u: theta[0] * u, Normal(), ["scale"])
+    >>> scaled([2.0], [[1.0], [-0.5]]).ravel()
+    Array([ 2., -1.], dtype=float64)
+    """
+
+    generator: Generator
+    measure: Measure
+    parameters: tuple[str, ...] = eqx.field(static=True)
+    prior: Prior | None
+    theta: Float[Array, " p"] | None
+    on_host: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        generator: Generator,
+        measure: Any,
+        parameters: Sequence[str],
+        *,
+        prior: Prior | None = None,
+        theta: Any = None,
+        on_host: bool | None = None,
+    ):
+        if not callable(generator):
+            raise ValueError(f"generator must be a function of theta and u, got {generator!r}")
+        self.generator = generator
+        self.measure = as_measure(measure)
+        self.parameters = _as_names(parameters)
+        if prior is not None and not isinstance(prior, Prior):
+            raise ValueError(f"prior must be a Prior(name=measure, ...), got {brief(prior)}")
+        if prior is not None and prior.names != self.parameters:
+            raise ValueError(
+                f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
+                "the same ones in the same order"
+            )
+        self.prior = prior
+        self.theta = None if theta is None else _as_theta(theta, self.parameters)
+        self.on_host = self._fails_in_jax() if on_host is None else on_host
+
+    def _fails_in_jax(self) -> bool:
+        theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
+        u = jax.ShapeDtypeStruct((2, self.measure.dim), float)
+        try:
+            jax.eval_shape(self.generator, theta, u)
+        except Exception:  # whatever it is, the host will meet it again and show it
+            return True
+        return False
+
+    def __call__(self, theta: Any, u: Any) -> Float[Array, "m d"]:
+        """Simulated rows y (m, d) at one theta (p,) and noise u (m, s).
+
+        Raises ValueError for a theta of the wrong length, u outside the measure's support, and a
+        generator that does not return one row of real numbers for each row of u.
+        """
+        theta = _as_theta(theta, self.parameters)
+        u = as_points("u", u, self.measure)
+        y = self.rows(theta, u)
+        check_finite(theta[None], u, y[None])
+        return y
+
+    def rows(self, theta: Array, u: Array) -> Float[Array, "m d"]:
+        """The same without looking at theta and u, for the inside of loops."""
+        if not self.on_host:
+            return _as_sample(self.generator(theta, u), u.shape[0])
+        if is_traced(theta, u):
+            raise ValueError(
+                "the generator runs on the host and cannot be used inside jit, vmap or grad; "
+                "write it in JAX, or call it outside and pass y in"
+            )
+        return _as_sample(self.generator(np.asarray(theta), np.asarray(u)), u.shape[0])
+
+    def fix(self, **values: Any) -> "Simulator":
+        """The simulator of the other parameters, with these held at the given numbers.
+
+        Raises ValueError for names that the simulator does not have.
+        """
+        unknown = [name for name in values if name not in self.parameters]
+        if unknown:
+            raise ValueError(
+                f"there is no parameter {', '.join(unknown)}; the simulator has "
+                f"{', '.join(self.parameters)}"
+            )
+        numbers = {name: as_array(name, value) for name, value in values.items()}
+        wrong = [name for name, number in numbers.items() if number.ndim]
+        if wrong:
+            raise ValueError(f"{wrong[0]} must be one number, got {values[wrong[0]]!r}")
+        free = tuple(name for name in self.parameters if name not in values)
+        places = tuple(self.parameters.index(name) for name in free)
+        base = jnp.stack([numbers.get(name, jnp.zeros(())) for name in self.parameters])
+        return Simulator(
+            _Fixed(self.generator, base, places, self.on_host),
+            self.measure,
+            free,
+            prior=self.prior.of(free) if self.prior is not None and free else None,
+            theta=None if self.theta is None else self.theta[np.array(places, int)],
+            on_host=self.on_host,
+        )
+
+    def uniform(self) -> "Simulator":
+        """The same simulator with noise from the unit cube: G(theta, F⁻¹(v)) for uniform v."""
+        host = self.on_host or _quantiles_need_the_host(self.measure)
+        return Simulator(
+            _FromUniform(self.generator, self.measure, self.on_host),
+            Uniform(dim=self.measure.dim),
+            self.parameters,
+            prior=self.prior,
+            theta=self.theta,
+            on_host=host,
+        )
+
+
+def as_simulator(simulator: Any) -> Simulator:
+    """Raises ValueError for anything else."""
+    if not isinstance(simulator, Simulator):
+        raise ValueError(
+            f"simulator must be a Simulator(function, measure, parameters), got {brief(simulator)}"
+        )
+    return simulator
+
+
+def check_finite(thetas: Array, u: Array, y: Array) -> None:
+    """Raise ValueError for the first value of y (t, m, d) that is NaN or infinite."""
+    if is_traced(y):
+        return
+    bad = np.argwhere(~np.isfinite(np.asarray(y)))
+    if len(bad):
+        i, j, column = (int(index) for index in bad[0])
+        raise ValueError(
+            f"y has a value that is NaN or infinite: column {column} of point {j} at theta = "
+            f"{np.asarray(thetas[i])}, u = {np.asarray(u[i, j] if u.ndim == 3 else u[j])}; "
+            "mend the generator or narrow the range of theta"
+        )
+
+
+def _as_names(parameters: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(parameters, str) or not isinstance(parameters, Iterable):
+        raise ValueError(f"parameters must be a list of names, got {parameters!r}")
+    names = tuple(parameters)
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"parameters must be a list of names, got {names!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"parameters must have different names, got {names!r}")
+    return names
+
+
+def _as_theta(theta: Any, names: tuple[str, ...]) -> Float[Array, " p"]:
+    array = as_array("theta", theta)
+    if array.shape != (len(names),):
+        raise ValueError(
+            f"theta must hold the {len(names)} parameters {', '.join(names)}, "
+            f"got shape {array.shape}"
+        )
+    return array
+
+
+def _as_sample(y: Any, rows: int) -> Float[Array, "m d"]:
+    try:
+        sample = jnp.asarray(y)
+        if jnp.issubdtype(sample.dtype, jnp.complexfloating):
+            raise TypeError(f"complex numbers: {sample.dtype}")
+        sample = sample.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the generator must return an array of real numbers, got {type(y).__name__}"
+        ) from error
+    if sample.ndim == 1:
+        sample = sample[:, None]
+    if sample.ndim != 2 or sample.shape[0] != rows or sample.shape[1] == 0:
+        raise ValueError(
+            f"the generator must return an array (m, d) with one row for each of the {rows} rows "
+            f"of u, got shape {jnp.shape(y)}"
+        )
+    return sample
+
+
+def _quantiles_need_the_host(measure: Measure) -> bool:
+    try:
+        jax.eval_shape(measure.from_uniform, jax.ShapeDtypeStruct((1, measure.dim), float))
+    except ValueError:
+        return True
+    return False
+
+
+class _Fixed(eqx.Module):
+    """A generator with some parameters held; the free ones are put into their places."""
+
+    generator: Generator
+    base: Array
+    places: tuple[int, ...] = eqx.field(static=True)
+    on_host: bool = eqx.field(static=True)
+
+    def __call__(self, theta: Any, u: Any) -> Any:
+        places = np.array(self.places, int)
+        if not self.on_host:
+            return self.generator(self.base.at[places].set(theta), u)
+        full = np.array(self.base)
+        full[places] = theta
+        return self.generator(full, u)
+
+
+class _FromUniform(eqx.Module):
+    """A generator behind the quantile function of its noise."""
+
+    generator: Generator
+    measure: Measure
+    on_host: bool = eqx.field(static=True)
+
+    def __call__(self, theta: Any, v: Any) -> Any:
+        u = self.measure.from_uniform(v)
+        return self.generator(theta, np.asarray(u) if self.on_host else u)

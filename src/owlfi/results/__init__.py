@@ -1,0 +1,8 @@
+"""What methods return: estimates, posteriors and tests that can be read and kept."""
+
+from owlfi.results.estimate import Estimate
+from owlfi.results.files import load
+from owlfi.results.hypothesis_test import HypothesisTest
+from owlfi.results.posterior import Posterior
+
+__all__ = ["Estimate", "HypothesisTest", "Posterior", "load"]

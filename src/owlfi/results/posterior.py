@@ -1,0 +1,108 @@
+"""What the methods return: estimates, posteriors and tests that can be read and kept."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.keys import as_key
+from owlfi.problem.simulator import Simulator
+from owlfi.results.files import register, save
+from owlfi.results.tables import as_level, format_table
+
+
+@register
+class Posterior(eqx.Module):
+    """Weighted draws of the parameters.
+
+    >>> posterior = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.array([0.5, 0.5]))
+    >>> posterior.mean, posterior.sd
+    (Array([2.], dtype=float64), Array([1.], dtype=float64))
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    draws: Float[Array, "n p"]
+    """Those of separate chains one after the other."""
+    weights: Float[Array, " n"]
+    calls: int = eqx.field(static=True, default=0)
+    chains: int = eqx.field(static=True, default=1)
+    about: dict[str, Any] = eqx.field(static=True, default_factory=dict)
+    """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
+
+    @property
+    def mean(self) -> Float[Array, " p"]:
+        return self.weights @ self.draws
+
+    @property
+    def covariance(self) -> Float[Array, "p p"]:
+        centred = self.draws - self.mean
+        return (centred * self.weights[:, None]).T @ centred
+
+    @property
+    def sd(self) -> Float[Array, " p"]:
+        return jnp.sqrt(jnp.diag(self.covariance))
+
+    def quantile(self, level: float) -> Float[Array, " p"]:
+        """The weighted quantile of each parameter."""
+        return jnp.array([_quantile(column, self.weights, level) for column in self.draws.T])
+
+    def interval(self, level: float = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Both ends of the central interval that holds this share of each parameter."""
+        tail = (1 - as_level(level)) / 2
+        return self.quantile(tail), self.quantile(1 - tail)
+
+    def resample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
+        """n draws of equal weight."""
+        chosen = jax.random.choice(as_key(key), len(self.weights), (n,), p=self.weights)
+        return self.draws[chosen]
+
+    def predictive(
+        self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int
+    ) -> Float[Array, "samples rows d"]:
+        """Data sets of `rows` rows, each simulated at a draw of the posterior."""
+        theta_key, noise_key = jax.random.split(as_key(key))
+        keys = jax.random.split(noise_key, samples)
+        pairs = zip(self.resample(theta_key, samples), keys, strict=True)
+        return jnp.stack([simulator(t, simulator.measure.sample(k, rows)) for t, k in pairs])
+
+    def summary(self) -> str:
+        """A table: a row for each parameter."""
+        columns = [self.mean, self.sd, *(self.quantile(level) for level in (0.05, 0.5, 0.95))]
+        return format_table(self.names, ("mean", "sd", "5%", "median", "95%"), columns)
+
+    def to_arviz(self, key: Key[Array, ""] | None = None) -> Any:
+        """An ArviZ object with a group `posterior`; unequal weights are resampled with the key.
+
+        Raises ValueError for unequal weights without a key.
+        """
+        from owlfi._tools.libraries import arviz
+
+        draws = self.draws
+        if np.ptp(np.asarray(self.weights)) > 1e-12:
+            if key is None:
+                raise ValueError("the draws have unequal weights; give a key to resample them")
+            draws = self.resample(key, len(draws))
+        by_chain = np.asarray(draws).reshape(self.chains, -1, len(self.names))
+        values = {name: by_chain[..., j] for j, name in enumerate(self.names)}
+        return arviz().from_dict(**_group(arviz(), values))
+
+    def save(self, path: Any) -> Path:
+        """Write a file that `owlfi.load` reads."""
+        return save(self, path)
+
+
+def _group(arviz: Any, values: dict[str, np.ndarray]) -> dict[str, Any]:
+    """ArviZ 1 takes groups in one dictionary, those before it by name."""
+    newer = int(arviz.__version__.split(".")[0]) >= 1
+    return {"data": {"posterior": values}} if newer else {"posterior": values}
+
+
+def _quantile(values: Array, weights: Array, level: float) -> float:
+    """Where the weights of smaller values, each counted by half, reach the level."""
+    order = np.argsort(np.asarray(values))
+    shares = np.asarray(weights)[order]
+    return float(np.interp(level, np.cumsum(shares) - shares / 2, np.asarray(values)[order]))

@@ -1,0 +1,177 @@
+"""Pictures of results, drawn on the axes that are given or on new ones, which are returned."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from owlfi.problem.problem import Problem
+from owlfi.results import Estimate, HypothesisTest, Posterior
+from owlfi.weights.quadrature import Quadrature
+
+_BINS = 30
+_TRUTH: dict[str, Any] = {"color": "k", "linewidth": 0.8}
+
+
+def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
+    """An array (rows, columns) of empty axes on a figure of their own (`axes.flat[0].figure`)."""
+    figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
+    return figure.subplots(rows, columns, squeeze=False)
+
+
+def marginals(
+    posterior: Posterior, axes: Any = None, *, truth: Any = None, label: str | None = None
+) -> np.ndarray:
+    """A histogram of each parameter, with lines at the truth; call it again to compare.
+
+    axes: one for each parameter.
+
+    >>> import jax.numpy as jnp
+    >>> draws = jnp.linspace(0.0, 1.0, 20)[:, None]
+    >>> marginals(Posterior(("a",), draws, jnp.full(20, 0.05)), truth=[0.5]).shape
+    (1,)
+    """
+    axes = _as_axes(axes, 1, len(posterior.names))
+    for j, (ax, name) in enumerate(zip(axes, posterior.names, strict=True)):
+        _histogram(ax, posterior, j, label)
+        if truth is not None:
+            ax.axvline(float(np.asarray(truth)[j]), **_TRUTH)
+        ax.set_xlabel(name)
+        ax.set_yticks([])
+        _plain(ax)
+    if label is not None:
+        axes[0].legend(frameon=False)
+    return axes
+
+
+def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.ndarray:
+    """Histograms on the diagonal and every pair of parameters below it, (p, p) axes.
+
+    >>> import jax.numpy as jnp
+    >>> draws = jnp.linspace(0.0, 1.0, 20)[:, None] ** jnp.array([1, 2])
+    >>> pairs(Posterior(("a", "b"), draws, jnp.full(20, 0.05))).shape
+    (2, 2)
+    """
+    p = len(posterior.names)
+    axes = _as_axes(axes, p, p).reshape(p, p)
+    draws, sizes = np.asarray(posterior.draws), np.asarray(posterior.weights)
+    for (i, j), ax in np.ndenumerate(axes):
+        if j > i:
+            ax.set_visible(False)
+        elif i == j:
+            _histogram(ax, posterior, i, None)
+            ax.set_yticks([])
+        else:
+            ax.scatter(draws[:, j], draws[:, i], 4 * sizes / sizes.max(), color="C0", alpha=0.5)
+        if truth is not None and j <= i:
+            ax.axvline(float(np.asarray(truth)[j]), **_TRUTH)
+            if j < i:
+                ax.axhline(float(np.asarray(truth)[i]), **_TRUTH)
+        ax.set_xlabel(posterior.names[j] if i == p - 1 else "")
+        ax.set_ylabel(posterior.names[i] if j == 0 and i > 0 else "")
+        _plain(ax)
+    return axes
+
+
+def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
+    """The way of a search to its estimate, or of the chains of a posterior, for each parameter."""
+    axes = _as_axes(axes, 1, len(result.names))
+    if isinstance(result, Estimate):
+        if result.trace_thetas is None:
+            raise ValueError("the estimate has no trace; minimum_distance gives one")
+        lines = np.asarray(result.trace_thetas)[None]
+    else:
+        lines = np.asarray(result.draws).reshape(result.chains, -1, len(result.names))
+    for j, (ax, name) in enumerate(zip(axes, result.names, strict=True)):
+        ax.plot(lines[..., j].T, linewidth=0.7)
+        ax.set(xlabel="step", title=name)
+        _plain(ax)
+    return axes
+
+
+def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
+    """The observations against predicted ones (samples, rows, d), for each column.
+
+    samples: what `posterior.predictive(...)` gave.
+    """
+    x, y = np.asarray(problem.observed), np.asarray(samples)
+    axes = _as_axes(axes, 1, x.shape[1])
+    for j, ax in enumerate(axes):
+        low, high = np.quantile(x[:, j], [0.0, 1.0])
+        reach = 0.25 * (high - low)
+        bins = np.linspace(low - reach, high + reach, _BINS)
+        ax.hist(x[:, j], bins, density=True, color="0.8", label="observed")
+        heights = np.stack([np.histogram(rows[:, j], bins)[0] for rows in y])
+        heights = heights / (y.shape[1] * (bins[1] - bins[0]))
+        middle = 0.5 * (bins[1:] + bins[:-1])
+        lower, upper = np.quantile(heights, [0.05, 0.95], axis=0)
+        ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
+        ax.plot(middle, np.median(heights, 0), color="C0")
+        ax.set_yticks([])
+        _plain(ax)
+    axes[0].legend(frameon=False)
+    return axes
+
+
+def weights(quadrature: Quadrature, ax: Axes | None = None) -> Axes:
+    """The weights of a design against its first coordinate, equal ones as a line."""
+    axis: Axes = _as_axes(ax, 1, 1)[0]
+    u, w = np.asarray(quadrature.points), np.asarray(quadrature.weights)
+    if u.ndim != 2:
+        raise ValueError(f"quadrature must hold one design, got points of shape {u.shape}")
+    axis.vlines(u[:, 0], 0, w, color="C0", linewidth=0.8)
+    axis.axhline(1 / len(w), color="0.5", linewidth=0.8)
+    axis.set(xlabel="first coordinate of u", ylabel="weight")
+    _plain(axis)
+    return axis
+
+
+def null_histogram(test: HypothesisTest) -> Figure:
+    """The null statistics as a histogram, the observed one and the critical value as lines.
+
+    >>> import jax.numpy as jnp
+    >>> test = HypothesisTest(0.02, 0.25, 0.015, 0.3, jnp.array([0.005, 0.01, 0.015]))
+    >>> len(null_histogram(test).axes)
+    1
+    """
+    figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    draw_null(figure.subplots(), test.null, test.statistic, test.critical_value)
+    return figure
+
+
+def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) -> None:
+    """The same on given axes; statistics of failed fits are infinite and not drawn."""
+    values = np.asarray(null)
+    axes.hist(values[np.isfinite(values)], bins="auto", color="0.8", label="null statistics")
+    if np.isfinite(critical_value):
+        axes.axvline(critical_value, color="0.3", linestyle="--", label="critical value")
+    axes.axvline(statistic, color="C0", label="observed")
+    axes.set(xlabel="statistic", ylabel="count")
+    axes.legend(framealpha=0.9, edgecolor="none", fontsize=7)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
+    if axes is None:
+        return new_axes(rows, columns).ravel()
+    given = np.asarray([axes] if not isinstance(axes, Sequence | np.ndarray) else axes).ravel()
+    if given.size != rows * columns:
+        raise ValueError(f"axes must hold {rows * columns} axes, got {given.size}")
+    return given
+
+
+def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> None:
+    ax.hist(
+        np.asarray(posterior.draws)[:, j],
+        _BINS,
+        weights=np.asarray(posterior.weights),
+        density=True,
+        alpha=0.5,
+        label=label,
+    )
+
+
+def _plain(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)

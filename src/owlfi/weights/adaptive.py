@@ -1,0 +1,199 @@
+"""Adaptive design: which u to run next, chosen for the simulator from what it has shown so far.
+
+Greedy sequential Bayesian quadrature: each point lowers the worst-case error of the fitted kernel
+by the most, residual² / (variance + nugget), among many candidates that reach into the tails.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import ndtr, ndtri
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.keys import as_key
+from owlfi.embeddings.embed import embed
+from owlfi.kernels import Kernel, as_kernel
+from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.points.sequences import sobol
+from owlfi.weights.certificate import Verdict
+from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.kernel_fit import FAMILIES
+from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.tuned import FEWEST, Tuning, tune, tuned_weights
+
+_CANDIDATES = 2048  # for each spread
+_FARTHEST_SCORE = 8.0
+_FEWEST_PILOTS = 32
+
+
+class AdaptiveDesign(eqx.Module):
+    """Runs so far, and the points they are to be joined by; `ask`, run, `tell`, until m are done.
+
+    >>> import owlfi
+    >>> k, noise = owlfi.SquaredExponential(1.0), owlfi.Normal()
+    >>> design = adaptive_design(jax.random.key(0), k, noise, m=64)
+    >>> while design.left:
+    ...     u = design.ask()
+    ...     design = design.tell(u, jnp.exp(u))  # an hour of simulation
+    >>> design.quadrature().m
+    64
+    """
+
+    kernel: Kernel
+    measure: Measure
+    sequence: Float[Array, "m s"]
+    """Sobol points: the pilot, and all points where weights do not help."""
+    candidates: Float[Array, "c s"]
+    points: Float[Array, "n s"]
+    y: Float[Array, "t n d"] | None
+
+    @property
+    def left(self) -> int:
+        """How many runs are left."""
+        return max(0, len(self.sequence) - len(self.points))
+
+    def ask(self, count: int | None = None) -> Float[Array, "count s"]:
+        """The points to run next: a pilot first, then as many again as there are.
+
+        count: how many, at most those that are left.
+
+        Raises ValueError when none is left.
+        """
+        n = len(self.points)
+        if not self.left:
+            raise ValueError(f"all {n} runs are done; take the quadrature()")
+        pilots = _pilots(*self.sequence.shape)
+        usual = pilots - n if n < pilots else n
+        count = min(self.left, usual if count is None else as_count("count", count))
+        if n < pilots or self.y is None or n < FEWEST:
+            return self._unused()[:count]
+        tuning = self._tuned(self.y)
+        certificate = tuning.quadrature.certificate
+        if certificate is None or int(certificate.verdict[0]) != Verdict.WEIGHTED:
+            return self._unused()[:count]
+        return _greedy(tuning, self.measure, self.candidates, count)
+
+    def _tuned(self, y: Array) -> Tuning:
+        """Where weights do not help, those of the sequence count, and the chosen ones do not.
+
+        Chosen points lie far out, where the simulator differs: a fit to all of them may suit the
+        measure worse than the pilot's.
+        """
+        plain = self._in_sequence().astype(float)
+        pilots = _pilots(*self.sequence.shape)
+        known = None
+        if len(self.points) > pilots >= FEWEST:
+            early = self.points[None, :pilots], y[None, :, :pilots]
+            known = tune(self.kernel, self.measure, *early).fit
+        whole = self.points[None], y[None]
+        return tune(self.kernel, self.measure, *whole, plain / plain.sum(), known)
+
+    def _in_sequence(self) -> Array:
+        return (self.points[:, None] == self.sequence).all(-1).any(1)
+
+    def _unused(self) -> Array:
+        used = (self.sequence[:, None] == self.points).all(-1).any(1)
+        return self.sequence[~used]
+
+    def tell(self, u: Any, y: Any) -> "AdaptiveDesign":
+        """The design with more runs: y (count, d) at points u (count, s), or (t, count, d).
+
+        Raises ValueError for values that are not finite, and for other numbers of thetas or
+        columns than before.
+        """
+        u = as_points("u", u, self.measure)
+        rows = as_rows("y", y, batched=True)
+        rows = rows[None] if rows.ndim == 2 else rows
+        if rows.shape[1] != len(u):
+            raise ValueError(f"y must have a row for each of the {len(u)} points, got {rows.shape}")
+        if self.y is not None:
+            if rows.shape[::2] != self.y.shape[::2]:
+                raise ValueError(
+                    f"y must have {self.y.shape[0]} thetas and {self.y.shape[2]} columns as "
+                    f"before, got shape {rows.shape}"
+                )
+            rows = jnp.concatenate([self.y, rows], 1)
+        told = eqx.tree_at(lambda d: d.points, self, jnp.concatenate([self.points, u]))
+        return eqx.tree_at(lambda d: d.y, told, rows, is_leaf=lambda leaf: leaf is None)
+
+    def quadrature(self) -> Quadrature:
+        """Tuned weights for the runs so far.
+
+        Raises ValueError before the first run.
+        """
+        if self.y is None:
+            raise ValueError("no run is done yet: ask() for points, and tell(u, y) what they gave")
+        if len(self.points) < FEWEST or not self._in_sequence().any():
+            return tuned_weights(self.kernel, self.measure, self.points, self.y)
+        return jax.tree.map(lambda leaf: leaf[0], self._tuned(self.y).quadrature)
+
+
+def adaptive_design(key: Key[Array, ""], kernel: Any, measure: Any, m: int) -> AdaptiveDesign:
+    """A design of m runs for the data kernel k and the measure of u, with no run done.
+
+    m counts every run, those of the pilot included.
+    """
+    measure, m = as_measure(measure), as_count("m", m)
+    keys = jax.random.split(as_key(key), 3)
+    narrow, wide = (sobol(k, _CANDIDATES, Uniform(dim=measure.dim)) for k in keys[1:])
+    spread = 2.0 if measure.dim == 1 else 1 + 0.9 / measure.dim
+    candidates = jnp.concatenate([_spread(measure, narrow, 1.0), _spread(measure, wide, spread)])
+    nothing = jnp.zeros((0, measure.dim))
+    sequence = sobol(keys[0], m, measure)
+    return AdaptiveDesign(as_kernel(kernel), measure, sequence, candidates, nothing, None)
+
+
+def _pilots(m: int, s: int) -> int:
+    return min(m, max(_FEWEST_PILOTS, 3 * s, m // 4))
+
+
+def _spread(measure: Measure, v: Float[Array, "c s"], factor: float) -> Float[Array, "c s"]:
+    """Points of the measure with their normal scores multiplied where its tail is infinite."""
+    low, high = measure.support
+    scores = (factor * ndtri(v)).clip(-_FARTHEST_SCORE, _FARTHEST_SCORE)
+    endless = jnp.isinf(low) | jnp.isinf(high)
+    return measure.from_uniform(jnp.where(endless, ndtr(scores), v))
+
+
+def _greedy(tuning: Tuning, measure: Measure, candidates: Array, count: int) -> Array:
+    fit = jax.tree.map(lambda leaf: leaf[0], tuning.fit)
+    law = tuning.laws[int(fit.coordinates)]
+    c = FAMILIES[int(fit.family)](fit.lengthscale) + fit.constant
+    moved = coordinate_systems(measure, candidates)[int(fit.coordinates)][1]
+    embedding = embed(c, law)
+    z = embedding.mean(jnp.concatenate([tuning.points[0], moved]))
+    return candidates[_choose(c, fit.nugget, tuning.points[0], moved, z, count)]
+
+
+@eqx.filter_jit
+def _choose(
+    c: Kernel, nugget: Array, points: Array, candidates: Array, z: Array, count: int
+) -> Array:
+    """Indices of the candidates, by a Cholesky factor that grows a row at a time."""
+    n, total = len(points), len(candidates)
+    factor = jnp.linalg.cholesky(c.gram(points, points) + nugget * jnp.eye(n))
+    known = solve_triangular(factor, c.gram(points, candidates), lower=True)
+    residual = z[n:] - known.T @ solve_triangular(factor, z[:n], lower=True)
+    variance = (c.diagonal(candidates) - (known**2).sum(0)).clip(0)
+    rows = jnp.zeros((n + count, total)).at[:n].set(known)
+
+    def add(i: Array, state: tuple) -> tuple:
+        rows, residual, variance, chosen = state
+        j = jnp.argmax(residual**2 / (variance + nugget))
+        pivot = jnp.sqrt(variance[j] + nugget)
+        column = c.gram(candidates[j][None], candidates)[0]
+        row = (column - rows[:, j] @ rows) / pivot
+        residual = residual - row * residual[j] / pivot
+        return (
+            rows.at[n + i].set(row),
+            residual.at[j].set(0.0),
+            (variance - row**2).clip(0),
+            chosen.at[i].set(j),
+        )
+
+    start = rows, residual, variance, jnp.zeros(count, int)
+    return jax.lax.fori_loop(0, count, add, start)[3]

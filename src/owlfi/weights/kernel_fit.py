@@ -1,0 +1,258 @@
+"""Weights that tune themselves: the base kernel c is fitted to the simulations.
+
+For f ~ GP(0, k), E (∫ f dP - Σ w_i f(y_i))² is the squared MMD itself. So the Gram matrix
+K = k(y, y), which the MMD needs anyway, is exact training data for a kernel on the noise: it says
+how smoothly, and along which coordinates, k(y(u), ·) varies with u.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from owlfi._tools.bfgs import minimise
+from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponential, squared_distances
+
+_MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
+_SMALL_DESIGN = 48
+_LOG_NUGGET = (-32.0, 0.0)
+_START_NUGGET = -14.0
+_LOG_CONSTANT = 12.0  # either way
+_TINY = 1e-300
+_ROUNDING = 1e-15  # of a factorisation, for each point
+_LOG_LENGTHSCALE = 5.0  # either way, from the spread of the coordinate
+
+
+def _matern(nu: float, lengthscale: Array) -> CoordinateKernel:
+    return Separable(Matern(nu=nu, lengthscale=lengthscale))
+
+
+FAMILIES = (SquaredExponential, partial(_matern, 2.5), partial(_matern, 1.5))
+FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
+
+
+def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
+    """c(u, u) of the family with this index."""
+    families = families_in(u.shape[-1])
+    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in families]
+    return jax.lax.switch(family, branches, lengthscale)
+
+
+def families_in(dim: int) -> tuple:
+    """In many dimensions, no sample tells one smoothness from another."""
+    return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
+
+
+class Fit(NamedTuple):
+    """A kernel c + constant with nugget, in units of c; leading axes are separate designs."""
+
+    coordinates: Int[Array, "..."]
+    """Which of the coordinate systems offered."""
+    family: Int[Array, "..."]
+    lengthscale: Float[Array, "... s"]
+    constant: Float[Array, "..."]
+    nugget: Float[Array, "..."]
+    variance: Float[Array, "..."]
+    """σ² of c: mean of tr(P K) / m over the thetas."""
+    unexplained: Float[Array, "..."]
+    """Leave-one-out error over that of a constant; above 0.9 weights add nothing."""
+    tails: Float[Array, "..."]
+    """How many times larger than predicted the leave-one-out error is at the outermost points."""
+
+
+class Criterion(NamedTuple):
+    """C + nugget·1 as a function of unbounded numbers."""
+
+    points: Float[Array, "m s"]
+    scales: Float[Array, " s"]
+    least_nugget: float = 0.0
+
+    def start(self) -> Array:
+        low, high = _LOG_NUGGET
+        nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
+        lengthscales = 1 if self.shared else self.points.shape[1]
+        return jnp.zeros(2 + lengthscales).at[0].set(nugget)
+
+    @property
+    def shared(self) -> bool:
+        """Whether one number scales all lengthscales."""
+        return self.points.shape[1] > _MOST_LENGTHSCALES
+
+    def parameters(self, x: Array) -> tuple[Array, Array, Array]:
+        """nugget, constant, lengthscales (s,)."""
+        low, high = _LOG_NUGGET
+        squashed = jnp.tanh(x)
+        nugget = self.least_nugget + jnp.exp(0.5 * (low + high + (high - low) * squashed[0]))
+        constant = jnp.exp(_LOG_CONSTANT * squashed[1])
+        return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
+
+    def matrix(self) -> Callable[[Array, Array], Array]:
+        """A function of the family and x."""
+        identity = jnp.eye(len(self.points))
+        distances = squared_distances(self.points, self.points, self.scales) if self.shared else 0.0
+
+        def regularised(family: Array, x: Array) -> Array:
+            nugget, constant, lengthscale = self.parameters(x)
+            if self.shared:  # then the distances are computed once
+                gram = jnp.exp(-0.5 * distances * (self.scales[0] / lengthscale[0]) ** 2)
+            else:
+                gram = base_gram(family, lengthscale, self.points)
+            return gram + constant + nugget * identity
+
+        return regularised
+
+
+@jax.custom_vjp
+def likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
+    """Mean over theta of m log tr(P K) + log|C̃|: a Gaussian likelihood, its scale profiled out."""
+    return _likelihood_and_parts(matrix, grams)[0]
+
+
+def _likelihood_and_parts(matrix: Array, grams: Array) -> tuple[Array, tuple[Array, Array]]:
+    m = matrix.shape[0]
+    factor = jnp.linalg.cholesky(matrix)
+    inverse = _inverse(factor)
+    traces = jnp.einsum("ij,tij->t", inverse, grams)
+    value = m * jnp.log(traces).mean() + 2 * jnp.log(jnp.diagonal(factor)).sum()
+    return value, (inverse, jnp.einsum("t,tij->ij", 1 / (traces * len(traces)), grams))
+
+
+def _inverse(factor: Array) -> Array:
+    """(L Lᵀ)⁻¹; small ones row by row, which many designs can do side by side."""
+    m = factor.shape[0]
+    if m > _SMALL_DESIGN:
+        return jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
+
+    def row(i: Array, found: Array) -> Array:
+        return found.at[i].set((jnp.eye(m)[i] - factor[i] @ found) / factor[i, i])
+
+    root = jax.lax.fori_loop(0, m, row, jnp.zeros((m, m)))
+    return root.T @ root
+
+
+def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
+    inverse, gram = parts
+    return slope * (inverse - len(gram) * (inverse @ gram @ inverse)), None
+
+
+likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
+
+
+@eqx.filter_jit
+def fit(
+    points: Float[Array, "b g m s"],
+    grams: Float[Array, "b t m m"],
+    scales: Float[Array, "g s"],
+    outermost: Float[Array, "b m"],
+    typical: Float[Array, " m"],
+) -> Fit:
+    """The kernel of each design, pooled over its t thetas.
+
+    points: in g systems of coordinates, of which the best is chosen.
+    scales: the natural width of each coordinate.
+    outermost: weights of the points that stand for the unseen tails, summing to one or zero.
+    typical: weights of the points that stand for the measure, by which kernels are compared.
+    """
+
+    def one(design: tuple[Array, Array, Array]) -> Fit:
+        return _fit_one(*design, scales, typical)
+
+    # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
+    at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
+    return jax.lax.map(one, (points, grams, outermost), batch_size=at_once)
+
+
+def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typical: Array) -> Fit:
+    """The first family chooses the coordinates; the others start from where it ended."""
+    systems = len(points)
+    widths = scales * points.shape[-1] ** 0.5
+    start = Criterion(points[0], widths[0]).start()
+
+    def stage(best: tuple[Fit, Array], number: Array) -> tuple[tuple[Fit, Array], None]:
+        searching = number < systems
+        coordinates = jnp.where(searching, number, best[0].coordinates)
+        family = jnp.where(searching, 0, number - systems + 1)
+        criterion = Criterion(points[coordinates], widths[coordinates])
+        first = jnp.where(searching, start, best[1])
+        matrix = partial(criterion.matrix(), family)
+        x = minimise(lambda x: likelihood(matrix(x), grams), first)
+        parameters = criterion.parameters(x)
+        found = assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
+        better = found.unexplained < best[0].unexplained  # NaN is not
+        chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
+        return chosen, None
+
+    nothing = Fit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
+    stages = jnp.arange(systems + len(families_in(points.shape[-1])) - 1)
+    return jax.lax.scan(stage, (nothing, start), stages)[0][0]
+
+
+@eqx.filter_jit
+def better_of(
+    fitted: Fit,
+    known: Fit,
+    points: Float[Array, "b g m s"],
+    grams: Float[Array, "b t m m"],
+    outermost: Float[Array, "b m"],
+    typical: Float[Array, " m"],
+) -> Fit:
+    """The kernels fitted to the designs, or those known from others where these fit better."""
+
+    def one(design: tuple[Fit, Fit, Array, Array, Array]) -> Fit:
+        fitted, known, systems, grams, outermost = design
+        gram = base_gram(known.family, known.lengthscale, systems[known.coordinates])
+        # More points need more of a nugget to be told apart.
+        rounding = _ROUNDING * len(gram) * (1 + known.constant)
+        nugget = jnp.maximum(known.nugget, rounding)
+        matrix = gram + known.constant + nugget * jnp.eye(len(gram))
+        kernel = known.coordinates, known.family, nugget, known.constant, known.lengthscale
+        found = assess(*kernel, matrix, grams, outermost, typical)
+        better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
+        return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
+
+    return jax.lax.map(one, (fitted, known, points, grams, outermost))
+
+
+def assess(
+    coordinates: Array,
+    family: Array,
+    nugget: Array,
+    constant: Array,
+    lengthscale: Array,
+    matrix: Float[Array, "m m"],
+    grams: Float[Array, "t m m"],
+    outermost: Float[Array, " m"],
+    typical: Float[Array, " m"],
+) -> Fit:
+    """How well a kernel fits one design."""
+    m = len(matrix)
+    inverse = _inverse(jnp.linalg.cholesky(matrix))
+    # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
+    precision = jnp.diagonal(inverse)
+    left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
+    variance = jnp.einsum("ij,tij->t", inverse, grams) / m
+    standardised = left_out * precision / variance[:, None]
+    unexplained = (left_out @ typical) / jnp.maximum(constant_errors(grams, typical), _TINY)
+    return Fit(
+        coordinates,
+        family,
+        lengthscale,
+        constant,
+        nugget,
+        variance.mean(),
+        unexplained.mean(),
+        (standardised @ outermost).mean(),
+    )
+
+
+def constant_errors(
+    grams: Float[Array, "... m m"], typical: Float[Array, " m"]
+) -> Float[Array, "..."]:
+    """The leave-one-out error of a constant alone: mean_i (H K H)_ii / (1 - 1/m)²."""
+    diagonal = jnp.diagonal(grams, axis1=-2, axis2=-1) @ typical
+    centred = diagonal - (grams @ typical) @ typical
+    return centred / (1 - typical @ typical) ** 2

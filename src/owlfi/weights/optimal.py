@@ -1,0 +1,189 @@
+"""Weights for simulated points: Bayesian quadrature in the space of the noise u.
+
+The optimal weights w = C⁻¹ z (eq. 6 of the paper) minimise the worst-case error
+I - 2 wᵀz + wᵀCw over the unit ball of the base kernel's space.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi._tools.checks import as_array, as_weights, is_traced
+from owlfi.embeddings.embed import Embedding, embed
+from owlfi.kernels import Kernel
+from owlfi.measures import as_measure, as_points
+from owlfi.weights.quadrature import Quadrature, equal_shares
+from owlfi.weights.structured import LARGEST_CONDITION, Solution, solve_grid, solve_lattice
+
+_LARGEST_DENSE = 30_000
+_SMALL_DESIGN = 48
+_ENTRIES_AT_ONCE = 2**22
+_PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
+
+
+def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1e-8) -> Quadrature:
+    """The quadrature with weights (C + nugget·1)⁻¹ z at the given points.
+
+    kernel: the base kernel c, on the space of u.
+    measure: the distribution of u.
+    points: (m, s), (m,) where s = 1, or (..., m, s) for many designs in one call.
+    nugget: added to the diagonal of C, so in units of c(u, u), which is 1 for kernels that are not
+        scaled; multiplied by ten while the matrix is singular in double precision, and reported.
+
+    Costs m³/3 by a Cholesky factorisation; m log m for an untented lattice with the Korobov kernel
+    whose period is the measure's width; s·m^(1+1/s) for a tensor grid with a separable kernel.
+
+    Raises ValueError for points outside the measure's support, a negative nugget, and more than
+    30,000 points without such structure.
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> optimal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.5, 0.8]).weights.round(3)
+    Array([0.45, 0.1 , 0.45], dtype=float64)
+    """
+    measure = as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    jitter = as_array("nugget", nugget)
+    if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
+        raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
+    embedding = embed(kernel, measure)
+    if u.ndim == 2 and not is_traced(u, measure, kernel, jitter):
+        for solve_structured in (solve_lattice, solve_grid):
+            solution = solve_structured(kernel, measure, u, jitter)
+            if solution is not None:
+                return _quadrature(u, solution)
+    if u.shape[-2] > _LARGEST_DENSE:
+        raise ValueError(
+            f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
+            "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
+        )
+    designs = u.reshape(-1, *u.shape[-2:])
+    solutions = _solve_dense(kernel, designs, _means(embedding, designs), embedding.norm2, jitter)
+    return _quadrature(u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions))
+
+
+def squared_worst_case_error(
+    kernel: Kernel, measure: Any, points: Any, weights: Any = None
+) -> Float[Array, "..."]:
+    """I - 2 wᵀz + wᵀCw of any weights (m,) at points (m, s); equal weights where left out.
+
+    Many designs (..., m, s) in one call have weights (m,) or (..., m). Memory grows with m alone,
+    time with m².
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> squared_worst_case_error(SquaredExponential(1.0), Uniform(), [0.5]).round(6)
+    Array(0.004609, dtype=float64)
+    """
+    measure = as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    w = equal_shares(u) if weights is None else as_weights("weights", weights, u)
+    embedding = embed(kernel, measure)
+    cross = (w * _means(embedding, u)).sum(-1)
+    return embedding.norm2 - 2 * cross + _own(kernel, u, jnp.broadcast_to(w, u.shape[:-1]))
+
+
+def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
+    """The quadrature with weights 1/m at points (m, s) or (..., m, s), and its worst-case error.
+
+    >>> from owlfi.kernels import SquaredExponential
+    >>> from owlfi.measures import Uniform
+    >>> equal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.8]).weights
+    Array([0.5, 0.5], dtype=float64)
+    """
+    u = as_points("points", points, as_measure(measure), batched=True)
+    error = squared_worst_case_error(kernel, measure, u)
+    return Quadrature(u, equal_shares(u), error, jnp.ones_like(error), jnp.zeros_like(error))
+
+
+def _means(embedding: Embedding, u: Array) -> Array:
+    return embedding.mean(u.reshape(-1, u.shape[-1])).reshape(u.shape[:-1])
+
+
+@eqx.filter_jit
+def _own(kernel: Kernel, u: Float[Array, "... m s"], w: Float[Array, "... m"]) -> Array:
+    """wᵀCw of each design, a few rows of C at a time, and by differences: it keeps all digits."""
+    m = u.shape[-2]
+
+    def one(design: tuple[Array, Array]) -> Array:
+        points, weights = design
+        row = jax.checkpoint(lambda point: kernel.gram(point[None], points)[0] @ weights)
+        return weights @ jax.lax.map(row, points, batch_size=min(m, max(1, _PAIRS_AT_ONCE // m)))
+
+    return jax.lax.map(one, (u.reshape(-1, *u.shape[-2:]), w.reshape(-1, m))).reshape(u.shape[:-2])
+
+
+def _quadrature(u: Array, solution: Solution) -> Quadrature:
+    error = solution.norm2 - 2 * solution.cross + solution.own
+    return Quadrature(u, solution.weights, error, solution.condition, solution.nugget)
+
+
+@eqx.filter_jit
+def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+    """Weights for designs (b, m, s) with embeddings z (b, m)."""
+
+    def solve(design: tuple[Array, Array]) -> Solution:
+        u, zu = design
+        return solve_gram(kernel.gram(u, u), zu, norm2, nugget)
+
+    # Side by side only while small: XLA's batched triangular solve is slow, LAPACK's is not.
+    m = designs.shape[1]
+    at_once = min(designs.shape[0], _ENTRIES_AT_ONCE // m**2) if m <= _SMALL_DESIGN else None
+    return jax.lax.map(solve, (designs, z), batch_size=at_once)
+
+
+def solve_gram(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+    """Weights of one design from its Gram matrix (m, m) and embedding (m,)."""
+    found = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
+    jitter = nugget + jax.lax.stop_gradient(found.nugget - nugget)
+
+    def regularised(v: Array) -> Array:
+        return gram @ v + jitter * v
+
+    # The derivative comes from the linear system, not through the search for a nugget.
+    w = jax.lax.custom_linear_solve(
+        regularised, z, lambda _, b: _solve(found.factor, b), symmetric=True
+    )
+    return Solution(w, z @ w, w @ (gram @ w), norm2, found.condition, found.nugget)
+
+
+class _Factorisation(NamedTuple):
+    """The Cholesky factor of C + nugget·1, and the condition of that matrix."""
+
+    factor: Array
+    nugget: Array
+    condition: Array
+
+
+def _factorise(gram: Array, nugget: Array) -> _Factorisation:
+    """With the given nugget or the first larger one that leaves the matrix regular in doubles."""
+    m = gram.shape[0]
+    scale = jnp.trace(gram) / m
+    norm = jnp.abs(gram).sum(0).max()
+
+    def singular(found: _Factorisation) -> Array:
+        regular = found.condition < LARGEST_CONDITION  # NaN is not
+        return ~regular & (found.nugget < scale)
+
+    def attempt(found: _Factorisation) -> _Factorisation:
+        grown = jnp.maximum(10 * found.nugget, 1e-16 * scale)
+        jitter = jnp.where(found.nugget < 0, nugget, grown)
+        factor = jnp.linalg.cholesky(gram + jitter * jnp.eye(m))
+        return _Factorisation(factor, jitter, (norm + jitter) * _inverse_norm(factor))
+
+    untried = _Factorisation(jnp.zeros_like(gram), jnp.array(-1.0), jnp.array(jnp.inf))
+    return jax.lax.while_loop(singular, attempt, untried)
+
+
+def _solve(factor: Array, b: Array) -> Array:
+    return jax.scipy.linalg.cho_solve((factor, True), b)
+
+
+def _inverse_norm(factor: Array) -> Array:
+    """The norm of the inverse by two steps of inverse iteration from a random vector."""
+    y = _solve(factor, jax.random.normal(jax.random.key(0), factor.shape[:1]))
+    return jnp.linalg.norm(_solve(factor, y / jnp.linalg.norm(y)))

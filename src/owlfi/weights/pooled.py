@@ -1,0 +1,151 @@
+"""Tuned weights where every theta has points of its own, under one kernel for all of them.
+
+A few points say little of a kernel; together, the points of all thetas say it well.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi._tools.bfgs import minimise
+from owlfi._tools.checks import as_rows
+from owlfi.kernels import as_kernel
+from owlfi.measures import Measure, as_measure, as_points
+from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict, without_estimate
+from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.kernel_fit import (
+    FAMILIES,
+    Criterion,
+    Fit,
+    assess,
+    constant_errors,
+    families_in,
+    likelihood,
+)
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.quadrature import Quadrature, unweighted, with_certificate
+from owlfi.weights.tuned import FEWEST, natural_scales, outermost_points
+
+_LEAST_NUGGET = 1e-8  # smaller ones would trust rounding
+_TOLERANCE = 1e-6
+_TRIALS = 200
+
+
+def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
+    """Weights for designs (t, m, s) on which y (t, m, d) was simulated, one theta each.
+
+    kernel: the data kernel k.
+    measure: the distribution of u.
+
+    One base kernel is fitted to all thetas together, otherwise as in `tuned_weights`. The
+    certificate has an estimated error for each design. Weights are equal where the simulations
+    vary with u in no way that can be seen.
+
+    Raises ValueError for shapes that do not fit, fewer than 4 points, and values that are not
+    finite.
+
+    >>> import owlfi
+    >>> u = jax.random.normal(jax.random.key(0), (60, 8, 1))
+    >>> tuned = pooled_weights(owlfi.SquaredExponential(1.0), owlfi.Normal(), u, 3 + u)
+    >>> tuned.weights.shape, tuned.certificate.lengthscale[0].round(2)
+    ((60, 8), Array([1.], dtype=float64))
+    """
+    measure = as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    rows = as_rows("y", y, batched=True)
+    if u.ndim != 3 or rows.shape[:-1] != u.shape[:-1] or u.shape[1] < FEWEST:
+        raise ValueError(
+            "points must have shape (t, m, s) and y (t, m, d), a design of at least "
+            f"{FEWEST} points for each theta; got {u.shape} and {rows.shape}"
+        )
+    k, noise = as_kernel(kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
+    # The same noise in K as in C, or smooth simulations would look smoother than any kernel.
+    grams = jax.lax.map(lambda sample: k.gram(sample, sample) + noise, rows)
+    fitted = min(_fits(measure, u, grams[:, None]), key=_unexplained)
+    if not _unexplained(fitted) <= LARGEST_UNEXPLAINED:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.UNEXPLAINED))
+    quadrature = _optimal(fitted)
+    certificate = _certificate(fitted, quadrature)
+    return with_certificate(eqx.tree_at(lambda q: q.points, quadrature, u), certificate)
+
+
+class _Fitted(NamedTuple):
+    """One kernel in one system of coordinates, assessed at each design."""
+
+    law: Measure
+    points: Float[Array, "t m s"]
+    grams: Float[Array, "t 1 m m"]
+    found: Fit
+
+
+def _unexplained(fitted: _Fitted) -> float:
+    return float(fitted.found.unexplained.mean())
+
+
+def _fits(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list[_Fitted]:
+    """Every family in every system of coordinates."""
+    ends = outermost_points(measure, u)
+
+    def fitted(law: Measure, points: Array, family: int) -> _Fitted:
+        scales = natural_scales(law, points)
+        found = _fit(jnp.array(family), points, jnp.asarray(scales), grams, jnp.asarray(ends))
+        return _Fitted(law, points, grams, found)
+
+    systems = coordinate_systems(measure, u)
+    return [
+        fitted(*system, family)
+        for system in systems
+        for family in range(len(families_in(u.shape[-1])))
+    ]
+
+
+@eqx.filter_jit
+def _fit(family: Array, points: Array, scales: Array, grams: Array, ends: Array) -> Fit:
+    """The kernel that is most likely for all designs, and its errors at each."""
+    widths = scales * points.shape[-1] ** 0.5
+
+    def pooled(x: Array) -> Array:
+        def one(u: Array, gram: Array) -> Array:
+            return likelihood(Criterion(u, widths, _LEAST_NUGGET).matrix()(family, x), gram)
+
+        return jax.vmap(one)(points, grams).mean()
+
+    start = Criterion(points[0], widths).start()
+    x = minimise(pooled, start, trials=_TRIALS, tolerance=_TOLERANCE)
+
+    def assessed(u: Array, gram: Array, end: Array) -> Fit:
+        criterion = Criterion(u, widths, _LEAST_NUGGET)
+        parameters, matrix = criterion.parameters(x), criterion.matrix()(family, x)
+        return assess(jnp.array(0), family, *parameters, matrix, gram, end, _equal(u))
+
+    return jax.vmap(assessed)(points, grams, ends)
+
+
+def _equal(u: Float[Array, "m s"]) -> Float[Array, " m"]:
+    return jnp.full(len(u), 1 / len(u))
+
+
+def _optimal(fitted: _Fitted) -> Quadrature:
+    """Of the fitted kernel, as they come: all thetas speak for it."""
+    found = fitted.found
+    base = FAMILIES[int(found.family[0])](found.lengthscale[0]) + found.constant[0]
+    return optimal_weights(base, fitted.law, fitted.points, float(found.nugget[0]))
+
+
+def _certificate(fitted: _Fitted, quadrature: Quadrature) -> Certificate:
+    found = fitted.found
+    noise = quadrature.nugget * (quadrature.weights**2).sum(-1)
+    # Of one process: a variance for each theta would rest on its few points.
+    excess = found.variance.mean() * (quadrature.squared_worst_case_error + noise)
+    return Certificate(
+        excess * jnp.maximum(found.tails.mean(), 1.0),
+        constant_errors(fitted.grams, _equal(fitted.points[0]))[:, 0] / fitted.points.shape[1],
+        found.unexplained,
+        found.tails,
+        found.lengthscale,
+        found.family,
+        jnp.full(len(excess), int(Verdict.WEIGHTED)),
+    )

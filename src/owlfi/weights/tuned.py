@@ -1,0 +1,294 @@
+"""Optimal weights under the base kernel that fits the simulations, with a certificate."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi._tools.checks import as_rows
+from owlfi.embeddings.embed import embed, on_host
+from owlfi.kernels import Kernel, as_kernel
+from owlfi.measures import Measure, as_measure, as_points
+from owlfi.weights.certificate import (
+    LARGEST_ABSOLUTE_SUM,
+    LARGEST_UNEXPLAINED,
+    Certificate,
+    Verdict,
+    without_estimate,
+)
+from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.kernel_fit import FAMILIES, Fit, base_gram, better_of, constant_errors, fit
+from owlfi.weights.optimal import solve_gram
+from owlfi.weights.quadrature import Quadrature, unweighted, with_certificate
+
+_LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
+FEWEST = 4
+_CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
+_CALM_SUM = 2.0  # of absolute weights; below, they are calm already
+_ROUNDING = 4e-16
+_NORMAL_IQR = 1.349
+_CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
+
+
+def tuned_weights(
+    kernel: Any, measure: Any, points: Any, y: Any, *, most_noise: float = jnp.inf
+) -> Quadrature:
+    """Weights for the points, tuned to what was simulated on them.
+
+    kernel: the data kernel k.
+    measure: the distribution of u.
+    points: (m, s), or (b, m, s) for a design each with a kernel of its own.
+    y: (m, d) simulated on the points at one theta; (t, m, d) at several thetas, whose weights are
+        shared; (b, m, d) or (b, t, m, d) for several designs.
+    most_noise: a bound on m Σ w_i², the factor by which weights raise the squared error of what is
+        noise in u (1 for equal ones): for weights that also serve where y is rougher than here.
+
+    The base kernel is a constant plus the family (squared exponential, Matérn 5/2 or 3/2) with the
+    smallest leave-one-out error, each with its most likely lengthscales and nugget. The certificate
+    estimates the error that remains. Where weights would not help (see `Verdict`), they are equal.
+    The kernel is fitted to the first 512 points at most.
+
+    Raises ValueError for shapes that do not fit, values that are not finite, and points outside
+    the measure's support.
+
+    >>> import owlfi
+    >>> noise = owlfi.Normal()
+    >>> u = owlfi.sobol(jax.random.key(0), 64, noise)
+    >>> quadrature = tuned_weights(owlfi.SquaredExponential(1.0), noise, u, jnp.sin(u))
+    >>> float(quadrature.certificate.excess) < 1e-5
+    True
+    """
+    k, measure = as_kernel(kernel), as_measure(measure)
+    u = as_points("points", points, measure, batched=True)
+    samples = _samples(u, as_rows("y", y, batched=True))
+    if u.shape[-2] < FEWEST:
+        return with_certificate(unweighted(u), without_estimate(u, Verdict.TOO_FEW))
+    designs = u.reshape(-1, *u.shape[-2:])
+    tuned = tune(k, measure, designs, samples, most_noise=most_noise).quadrature
+    return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
+
+
+def _samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
+    batch = u.shape[:-2]
+    if y.shape[-2] != u.shape[-2] or y.shape[: len(batch)] != batch or y.ndim > u.ndim + 1:
+        raise ValueError(
+            "y must hold one row for each point, (m, d), or (t, m, d) for several thetas, behind "
+            f"the leading axis of the points if they have one; got shape {y.shape} for points of "
+            f"shape {u.shape}"
+        )
+    return y.reshape(batch[0] if batch else 1, -1, *y.shape[-2:])
+
+
+class Tuning(NamedTuple):
+    """Fitted kernels of some designs, and the weights that follow."""
+
+    laws: tuple[Measure, ...]
+    """The measure of the noise in each system of coordinates."""
+    points: Float[Array, "b m s"]
+    """The designs in the coordinates that were chosen."""
+    fit: Fit
+    quadrature: Quadrature
+
+
+def tune(
+    k: Kernel,
+    measure: Measure,
+    designs: Float[Array, "b m s"],
+    samples: Float[Array, "b t m d"],
+    plain: Float[Array, " m"] | None = None,
+    known: Fit | None = None,
+    most_noise: float = jnp.inf,
+) -> Tuning:
+    """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
+
+    plain: the weights to fall back to, and by which kernels are compared; equal where left out.
+    known: kernels fitted to other designs, which may serve these better than a fit of their own.
+    most_noise: as of `tuned_weights`.
+    """
+    m = designs.shape[1]
+    plain = jnp.full(m, 1 / m) if plain is None else plain
+    laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
+    grams = _grams(k, samples[..., :_LARGEST_FIT, :])
+    first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
+    scales = np.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
+    outermost = outermost_points(measure, designs[:, :_LARGEST_FIT])
+    typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
+    fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
+    if known is not None:
+        fitted = better_of(fitted, known, first, grams, jnp.asarray(outermost), typical)
+    points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
+    calm, equal = _solve(
+        points, *_embedded(laws, points, fitted), fitted, plain, jnp.array(most_noise)
+    )
+    quadrature = _certified(designs, fitted, calm, equal, grams)
+    return Tuning(laws, points, fitted, quadrature)
+
+
+@eqx.filter_jit
+def _certified(
+    designs: Array, fitted: Fit, calm: "_Weights", equal: "_Weights", grams: Array
+) -> Quadrature:
+    """The calm weights, or equal ones where those would do no good."""
+    constant = _is_constant(grams)
+    verdict = _verdict(constant, fitted.unexplained, calm.risk, equal.risk)
+    weighted = verdict == Verdict.WEIGHTED
+    chosen = jax.tree.map(partial(_either, weighted), calm, equal)
+    # Beyond the outermost points the error is as much larger than predicted as it is at them.
+    excess = fitted.variance * calm.risk * jnp.maximum(fitted.tails, 1.0)
+    equal_excess = fitted.variance * equal.risk
+    remaining = jnp.where(weighted, excess, equal_excess)
+    certificate = Certificate(
+        jnp.where(constant, 0.0, remaining),
+        equal_excess,
+        fitted.unexplained,
+        fitted.tails,
+        fitted.lengthscale,
+        fitted.family,
+        verdict,
+    )
+    error = chosen.risk - fitted.nugget * (chosen.weights**2).sum(-1)
+    return Quadrature(
+        designs, chosen.weights, error, chosen.condition, chosen.nugget, certificate=certificate
+    )
+
+
+def _either(which: Array, yes: Array, no: Array) -> Array:
+    return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
+
+
+@eqx.filter_jit
+def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
+    return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
+
+
+def natural_scales(measure: Measure, designs: Array) -> np.ndarray:
+    """The natural width of each coordinate, as a standard deviation."""
+    quartiles = np.repeat([[0.25], [0.75]], measure.dim, axis=1)
+    low, high = np.asarray(measure.from_uniform(jnp.asarray(quartiles)))
+    spread = np.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
+    scales = np.where(high > low, (high - low) / _NORMAL_IQR, spread)
+    return np.where(scales > 0, scales, 1.0)
+
+
+def outermost_points(measure: Measure, designs: Array) -> np.ndarray:
+    """Weights (b, m) on the last point of each coordinate towards each end that is infinite."""
+    u, (low, high) = np.asarray(designs), map(np.asarray, measure.support)
+    ends = np.concatenate([u.argmin(1), u.argmax(1)], -1)
+    counts = np.zeros(u.shape[:2])
+    open_ends = np.concatenate([np.isinf(low), np.isinf(high)]).astype(float)
+    np.add.at(counts, (np.arange(len(u))[:, None], ends), open_ends)
+    return counts / np.maximum(counts.sum(-1, keepdims=True), 1.0)
+
+
+def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Array, Array]:
+    """z (b, m) and norm2 (b,) of each design's own kernel, without its constant."""
+    z, norm2 = jnp.zeros(points.shape[:2]), jnp.zeros(len(points))
+    pairs = np.stack([fitted.coordinates, fitted.family], 1)
+    for law, family in np.unique(pairs, axis=0):
+        chosen = np.flatnonzero((pairs == (law, family)).all(1))
+        means, norms = _embeddings(
+            int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
+        )
+        z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
+    return z, norm2
+
+
+def _embeddings(
+    family: int, law: Measure, lengthscales: Array, points: Array
+) -> tuple[Array, Array]:
+    """Side by side as far as the law can be traced, compiled where its numbers can be, too."""
+    if on_host(law):
+        each = zip(lengthscales, points, strict=True)
+        means, norms = zip(*(_embedding(family, law, *design) for design in each), strict=True)
+        return jnp.stack(means), jnp.stack(norms)
+    try:
+        return _compiled_embeddings(family, law, lengthscales, points)
+    except ValueError:  # without a closed form, the numbers of the measure are needed
+        return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
+
+
+def _embedding(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
+    embedding = embed(FAMILIES[family](lengthscale), law)
+    return embedding.mean(u), embedding.norm2
+
+
+@eqx.filter_jit
+def _compiled_embeddings(
+    family: int, law: Measure, lengthscales: Array, points: Array
+) -> tuple[Array, Array]:
+    return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
+
+
+class _Weights(NamedTuple):
+    """Weights, and their risk I - 2 wᵀz + wᵀCw + nugget wᵀw under the fitted kernel."""
+
+    weights: Array
+    risk: Array
+    condition: Array
+    nugget: Array
+
+
+@eqx.filter_jit
+def _solve(
+    designs: Array, z: Array, norm2: Array, fitted: Fit, plain: Array, most_noise: Array
+) -> tuple[_Weights, _Weights]:
+    """Calm and plain weights of each design."""
+
+    def one(design: tuple[Array, Array, Array, Fit]) -> tuple[_Weights, _Weights]:
+        u, zu, own, found = design
+        gram = base_gram(found.family, found.lengthscale, u) + found.constant
+        system = gram, zu + found.constant, own + found.constant
+        risk = _risk(*system, found.nugget, plain)
+        calm = _calm(*system, found.nugget, most_noise / len(plain))
+        return calm, _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
+
+    return jax.lax.map(one, (designs, z, norm2, fitted))
+
+
+def _calm(
+    gram: Array, z: Array, norm2: Array, nugget: Array, largest_square_sum: Array
+) -> _Weights:
+    """The weights of the largest nugget that keeps the risk near its least, never exploding.
+
+    The risk is flat in the nugget where weights are huge: they cancel for nothing.
+    """
+
+    def solved(jitter: Array) -> _Weights:
+        found = solve_gram(gram, z, norm2, jitter)
+        risk = _risk(gram, z, norm2, nugget, found.weights)
+        return _Weights(found.weights, risk, found.condition, found.nugget)
+
+    best = solved(nugget)
+    limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
+
+    def calmer_is_better(pair: tuple[_Weights, _Weights]) -> Array:
+        size, squares = jnp.abs(pair[0].weights).sum(), (pair[0].weights ** 2).sum()
+        flat = (size > _CALM_SUM) & (pair[1].risk <= limit)
+        explodes = (size > LARGEST_ABSOLUTE_SUM) | (squares > largest_square_sum)
+        return (explodes | flat) & (pair[0].nugget < 1)
+
+    def calmer(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
+        return pair[1], solved(10 * pair[1].nugget)
+
+    return jax.lax.while_loop(calmer_is_better, calmer, (best, solved(10 * best.nugget)))[0]
+
+
+def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:
+    return norm2 - 2 * w @ z + w @ (gram @ w) + nugget * w @ w
+
+
+def _is_constant(grams: Array) -> Array:
+    scale, m = jnp.einsum("btii->b", grams), grams.shape[-1]
+    return constant_errors(grams, jnp.full(m, 1 / m)).sum(-1) * m <= _CONSTANT * scale
+
+
+def _verdict(constant: Array, unexplained: Array, risk: Array, equal: Array) -> Array:
+    return jnp.select(
+        [constant, ~(unexplained <= LARGEST_UNEXPLAINED), ~(risk <= equal)],
+        [int(Verdict.CONSTANT), int(Verdict.UNEXPLAINED), int(Verdict.HARMFUL)],
+        int(Verdict.WEIGHTED),
+    )

@@ -1,0 +1,65 @@
+"""What tuned weights and adaptive points bring, on the models of the paper."""
+
+import jax
+import numpy as np
+import pytest
+
+from owlfi.experiments import beyond
+from owlfi.experiments.experiment import Plan
+from owlfi.weights.certificate import UNSEEN_TAILS
+
+
+def record(model, m, scale):
+    """Two repeats with known ratios: tuned errors are a tenth of equal ones, the paper's half."""
+    rules = {"v": [scale, 4 * scale], "paper": [scale / 2, 2 * scale]}
+    rules["tuned"] = [scale / 10, 4 * scale / 10]
+    certificate = [scale / 20, 4 * scale / 20]
+    return {
+        "model": model,
+        "s": 1,
+        "m": m,
+        "excess": {"iid": rules, "sobol": rules, "adaptive": {"tuned": [scale / 100] * 2}},
+        "certificate": dict.fromkeys(("iid", "sobol", "adaptive"), certificate),
+        "tails": {points: [2.0, 4.0] for points in ("iid", "sobol", "adaptive")},
+    }
+
+
+def test_results_hold_every_ratio():
+    results = beyond.arrange([record("a", 64, 1.0), record("a", 64, 1.0), record("b", 64, 2.0)])
+    tuned = results["a"]["64"]["sobol"]["tuned"]
+    assert tuned["repeats"] == 4
+    assert tuned["excess_median"] == pytest.approx(0.25)
+    assert tuned["ratio_to_v"] == pytest.approx(0.1)
+    assert tuned["ratio_to_paper"] == pytest.approx(0.2)
+    assert tuned["certificate_ratio"] == pytest.approx(0.5)
+    assert tuned["tails_median"] == pytest.approx(3.0)
+    adaptive = results["b"]["64"]["adaptive"]["tuned"]
+    assert adaptive["ratio_to_v"] == pytest.approx(np.median([0.01, 0.0025]))
+    assert "certificate_ratio" not in results["a"]["64"]["iid"]["v"]
+
+
+# Median excesses of a prototype at m = 256: Sobol points with tuned weights, adaptive points.
+EXPECTED = {
+    "g-and-k": (3.2e-7, 1.4e-12),
+    "two moons": (8.8e-13, 3.2e-13),
+    "bivariate beta": (9.7e-5, 5.1e-5),
+    "mv g-and-k, d = 5": (2.4e-5, 5.3e-6),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_tuned_weights_and_adaptive_points_keep_what_they_promise(name, monkeypatch):
+    monkeypatch.setattr(beyond, "MODELS", {name: beyond.MODELS[name]})
+    monkeypatch.setattr(beyond, "_sizes", lambda plan: (256,))
+    result = beyond.arrange(list(beyond.run(jax.random.key(11), Plan(20))))[name]["256"]
+    sobol, adaptive = EXPECTED[name]
+    assert result["sobol"]["tuned"]["excess_median"] <= 2 * sobol
+    assert result["adaptive"]["tuned"]["excess_median"] <= max(3 * adaptive, 1e-9)
+    assert result["iid"]["tuned"]["ratio_to_paper"] <= 1 / 1.6
+    for points in ("iid", "sobol"):
+        assert result[points]["tuned"]["ratio_to_v"] <= 1.1
+    for summary in (result[points]["tuned"] for points in ("iid", "sobol", "adaptive")):
+        told = summary["tails_median"] > UNSEEN_TAILS  # that the error is uncertain
+        if summary["excess_median"] > 1e-10 and not told:
+            assert 1 / 3 <= summary["certificate_ratio"] <= 3

@@ -1,0 +1,256 @@
+"""ABC keeps the nearest parameters, asks for no run twice, and never keeps a failed one."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
+from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accepted, simulate
+from owlfi.inference.abc import distances, prior_runs, stored_simulations
+from owlfi.models.wind_farm import stored_runs
+from owlfi.weights.quadrature import Pilot, unweighted
+
+KEY = jax.random.key(0)
+
+
+@cache
+def runs(draws=400):
+    problem = gaussian_problem()
+    thetas = problem.prior.sample(KEY, draws)
+    return problem, simulate(problem.simulator, thetas, RULE.quadrature(KEY, problem))
+
+
+def test_share_keeps_the_nearest():
+    problem, made = runs()
+    posterior = accepted(problem, made, share=0.1)
+    exact = exact_squared_mmd(problem, np.asarray(made.thetas)[:, 0])
+    nearest = np.asarray(made.thetas)[np.argsort(exact)[:40]]
+    assert_allclose(np.sort(posterior.draws, 0), np.sort(nearest, 0))
+    assert_allclose(posterior.weights, 1 / 40)
+
+
+def test_threshold_keeps_all_below_it():
+    problem, made = runs()
+    cut = float(np.quantile(distances(problem, made), 0.2))
+    posterior = accepted(problem, made, threshold=cut)
+    assert len(posterior.draws) == 80
+    assert posterior.about["threshold"] == cut
+
+
+def test_threshold_that_accepts_nothing_names_the_smallest_distance():
+    problem, made = runs()
+    least = distances(problem, made).min()
+    with pytest.raises(ValueError, match=f"none of 400 parameters.*{least:.4g}"):
+        accepted(problem, made, threshold=least / 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"share": 0.0}, "share must lie above 0"),
+        ({"share": 2.0}, "share must lie above 0"),
+        ({"threshold": -1.0}, "threshold must be positive"),
+        ({"share": 0.1, "threshold": 0.1}, "not both"),
+    ],
+)
+def test_impossible_cuts_are_refused(options, message):
+    problem, made = runs()
+    with pytest.raises(ValueError, match=message):
+        accepted(problem, made, **options)
+
+
+def test_failed_simulations_are_recorded_and_never_kept():
+    problem, _ = runs()
+
+    def fails_above_one(theta, u):
+        return jnp.where((theta[0] > 1) & (u > 1), jnp.nan, theta[0] + u)
+
+    model = Simulator(fails_above_one, Normal(), ["mean"], prior=problem.prior)
+    failing = Problem(model, problem.observed, kernel=problem.kernel)
+    posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
+    assert np.all(np.asarray(posterior.draws) <= 1)
+    failed = np.array(posterior.about["failed"])
+    assert len(failed) > 50
+    assert np.all(failed > 1)
+
+
+def fails_at_some_points():
+    """Every fourth theta has no y at the first point."""
+    problem, made = runs()
+    y = np.array(made.y)
+    y[::4, 0] = np.nan
+    thetas, u = made.thetas, np.asarray(made.quadrature.points)
+    return problem, stored_simulations(problem, thetas, u, y)
+
+
+def test_failed_simulations_can_be_left_out_of_the_weights():
+    problem, failing = fails_at_some_points()
+    rejected = accepted(problem, failing, share=0.1)
+    with pytest.warns(UserWarning, match="100 failed runs are left out"):
+        kept = accepted(problem, failing, share=0.1, on_failure="reweight")
+    failed = np.ravel(kept.about["failed"])
+    assert len(failed) == 100
+    assert len(kept.draws) == len(rejected.draws) == 40
+    assert not np.isin(rejected.draws, failed).any()
+    assert np.isin(kept.draws, failed).sum() > 3
+
+
+def test_optimal_weights_without_failed_points_need_their_kernel():
+    problem, failing = fails_at_some_points()
+    kernel = owlfi.SquaredExponential(1.0)
+    with pytest.warns(UserWarning, match="left out of the weights"):
+        kept = accepted(problem, failing, on_failure="reweight", base_kernel=kernel)
+    exact = exact_squared_mmd(problem, np.asarray(failing.thetas)[:, 0])
+    nearest = np.asarray(failing.thetas)[np.argsort(exact)[:20]]
+    assert_allclose(np.sort(kept.draws, 0), np.sort(nearest, 0))
+
+
+def test_unknown_way_to_go_on_is_refused_before_any_simulation():
+    problem, _ = runs()
+    with pytest.raises(ValueError, match="on_failure must be one of reject, reweight"):
+        owlfi.rejection_abc(KEY, problem, None, on_failure="ignore")
+
+
+def test_runs_that_tuned_the_rule_are_the_first_draws():
+    """Six of them are known; ninety-four more take 16 calls each, and 4 to check the generator."""
+    problem, made = runs()
+    quadrature = unweighted(made.quadrature.points[:16])
+    pilot = Pilot(made.thetas[:6], made.y[:6, :16], 200)
+    quadrature = eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda x: x is None)
+    drawn = prior_runs(KEY, problem, quadrature, 100)
+    assert_allclose(drawn.thetas[:6], pilot.thetas)
+    assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points)
+    assert drawn.calls == 200 + 94 * 16 + 4
+    assert prior_runs(KEY, problem, quadrature, 4).calls == 200
+
+
+def test_adjustment_moves_draws_towards_the_posterior():
+    """With a coarse threshold, adjusted draws are far nearer to the estimate than plain ones."""
+    problem, made = runs()
+    plain = accepted(problem, made, share=0.3)
+    adjusted = accepted(problem, made, share=0.3, adjust=True)
+    estimate = float(np.mean(np.asarray(problem.observed)))
+    assert adjusted.sd[0] < 0.3 * plain.sd[0]
+    assert abs(adjusted.mean[0] - estimate) < 0.3
+    assert_allclose(adjusted.weights.sum(), 1)
+
+
+def test_stored_runs_with_noise_of_their_own_agree_with_one_theta_at_a_time():
+    stored = stored_runs()
+    problem = Problem(owlfi.models.wind_farm(), stored.x)
+    kernel = owlfi.SquaredExponential(1.0)
+    some = stored.theta[:3], stored.u[:3], stored.y[:3]
+    found = distances(problem, stored_simulations(problem, *some, kernel=kernel))
+    for i, (u, y) in enumerate(zip(*some[1:], strict=True)):
+        w = owlfi.optimal_weights(kernel, Normal(), u).weights
+        assert_allclose(found[i], owlfi.squared_mmd(problem.kernel, y, stored.x, w), rtol=1e-9)
+
+
+def test_stored_runs_that_do_not_fit_are_refused():
+    problem, _ = runs()
+    with pytest.raises(ValueError, match=r"y must have shape \(2, 5, 1\)"):
+        stored_simulations(problem, [1.0, 2.0], np.zeros((2, 5, 1)), np.zeros((2, 4, 1)))
+
+
+def test_unknown_word_for_the_weights_is_refused():
+    problem, made = runs()
+    arrays = made.thetas, made.quadrature.points, made.y
+    with pytest.raises(ValueError, match="kernel must be 'tuned'"):
+        stored_simulations(problem, *arrays, kernel="median")
+
+
+def test_wind_farm_reproduces_the_published_posteriors():
+    """Widths 19.1 and 10.9 at 5%; 36 and 43 of 50 directions are the near-exact ones."""
+    from owlfi.experiments.windfarm import RULES, near_exact
+
+    stored = stored_runs()
+    problem = Problem(owlfi.models.wind_farm(), stored.x)
+    exact = np.argsort(near_exact(problem, stored))[:50]
+    for name, width, overlap in (("V", 19.1, 36), ("OW", 10.9, 43)):
+        quadrature = RULES[name](problem, stored.u, stored.y)
+        found = np.asarray(problem.squared_mmd(stored.y, quadrature))
+        kept = np.argsort(found, kind="stable")[:50]
+        low, high = np.quantile(np.asarray(stored.theta)[kept], [0.025, 0.975])
+        assert_allclose(high - low, width, atol=0.1)
+        assert len(np.intersect1d(kept, exact)) == overlap
+
+
+def test_sequential_thresholds_fall_and_draws_concentrate():
+    problem, _ = runs()
+    options = {"draws": 200, "rounds": 4, "keep": 100}
+    posterior = owlfi.sequential_abc(KEY, problem, RULE, **options)
+    thresholds = posterior.about["thresholds"]
+    assert np.all(np.diff(thresholds) < 0)
+    assert posterior.calls == 4 * 200 * 64 + 4 * 4
+    assert_allclose(posterior.weights.sum(), 1)
+    assert posterior.sd[0] < 0.6
+
+
+@pytest.mark.slow
+def test_sequential_draws_have_the_law_of_rejection_abc():
+    """At one threshold, both are the prior inside an interval: mean and sd within 5 errors."""
+    problem, _ = runs()
+    posterior = owlfi.sequential_abc(KEY, problem, RULE, draws=300, rounds=4, keep=200)
+    cut = posterior.about["thresholds"][-1]
+    grid = np.linspace(-10, 12, 20001)
+    constant = LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
+    inside = exact_squared_mmd(problem, grid) + constant < cut
+    density = inside * np.exp(-0.5 * grid**2 / 25)
+    density /= density.sum()
+    mean = density @ grid
+    sd = np.sqrt(density @ (grid - mean) ** 2)
+    assert_allclose(posterior.mean[0], mean, atol=5 * sd / np.sqrt(150))
+    assert_allclose(posterior.sd[0], sd, rtol=0.25)
+
+
+def test_discrete_parameters_are_drawn_by_rejection_and_refused_by_sequences():
+    prior = Prior(count=owlfi.Poisson(3.0))
+    model = Simulator(lambda theta, u: theta[0] + u, Normal(), ["count"], prior=prior)
+    problem = Problem(model, gaussian_problem().observed)
+    posterior = owlfi.rejection_abc(KEY, problem, VStatistic(20), draws=50, share=0.1)
+    assert np.all(np.asarray(posterior.draws) % 1 == 0)
+    with pytest.raises(ValueError, match="prior of count is discrete"):
+        owlfi.sequential_abc(KEY, problem, VStatistic(20))
+
+
+def test_the_same_key_gives_the_same_posterior():
+    problem, _ = runs()
+    first, again = (owlfi.rejection_abc(KEY, problem, RULE, draws=50) for _ in range(2))
+    assert_allclose(first.draws, again.draws, rtol=0)
+
+
+def test_adjustment_with_few_draws_is_tame_or_refused():
+    problem = gaussian_problem()
+    rule = owlfi.VStatistic(32, owlfi.sobol)
+    runs = prior_runs(KEY, problem, rule.quadrature(KEY, problem), 200)
+    plain, moved = (accepted(problem, runs, share=0.1, adjust=adjust) for adjust in (False, True))
+    reach = plain.draws.max(0) - plain.draws.min(0)
+    assert (jnp.abs(moved.draws - plain.mean) < 2 * reach).all()
+    with pytest.raises(ValueError, match=r"adjust=True needs draws worth 10.*the 4 accepted"):
+        accepted(problem, runs, share=0.02, adjust=True)
+
+
+def test_discrete_parameters_are_not_adjusted():
+    prior = owlfi.Prior(count=owlfi.Poisson(3.0))
+    model = owlfi.Simulator(lambda theta, u: theta[0] + u, owlfi.Normal(), prior.names, prior=prior)
+    problem = owlfi.Problem(model, [2.0, 3.0, 2.5])
+    with pytest.raises(ValueError, match="adjust=True needs continuous parameters"):
+        owlfi.rejection_abc(KEY, problem, owlfi.VStatistic(4), draws=20, share=0.5, adjust=True)
+
+
+def test_stored_thetas_lie_in_the_prior():
+    prior = owlfi.Prior(sd=owlfi.Uniform(0.1, 3.0))
+    model = owlfi.Simulator(lambda theta, u: theta[0] * u, owlfi.Normal(), ["sd"], prior=prior)
+    problem = owlfi.Problem(model, [0.1, 0.4, -0.3])
+    with pytest.raises(
+        ValueError, match=r"thetas has a value outside the support.*-100.0 at row 1"
+    ):
+        owlfi.stored_simulations(problem, [1.0, -100.0], [[0.5]], np.ones((2, 1, 1)))
+    with pytest.raises(ValueError, match="y must be an array of numbers"):
+        owlfi.stored_simulations(problem, [1.0], [[0.5]], [[["much"]]])

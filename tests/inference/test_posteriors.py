@@ -1,0 +1,175 @@
+"""MMD-Bayes and the posterior bootstrap on a problem whose answers are known."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import (
+    RULE,
+    exact_estimate,
+    exact_squared_mmd,
+    exact_standard_error,
+    gaussian_problem,
+    location,
+)
+from owlfi import Normal, Problem, Simulator, VStatistic
+from owlfi.inference.learning_rate import calibrated_beta
+from owlfi.inference.search.newton import minimise_each
+from owlfi.inference.search.objective import gauss_newton_model, objective_of
+from owlfi.inference.search.sandwich import sandwich
+
+KEY = jax.random.key(0)
+
+
+def exact_moments(problem, beta):
+    """Of exp(-beta·MMD²) times the N(0, 25) prior, on a fine grid."""
+    grid = np.linspace(-2, 5, 20001)
+    logs = -beta * exact_squared_mmd(problem, grid) - 0.5 * grid**2 / 25
+    density = np.exp(logs - logs.max())
+    density /= density.sum()
+    mean = density @ grid
+    return mean, np.sqrt(density @ (grid - mean) ** 2)
+
+
+def assert_moments(posterior, mean, sd, effective):
+    """Within 4 Monte Carlo errors of draws worth `effective` independent ones."""
+    assert_allclose(posterior.mean[0], mean, atol=4 * sd / np.sqrt(effective))
+    assert_allclose(posterior.sd[0], sd, rtol=4 / np.sqrt(2 * effective))
+
+
+@cache
+def nuts(beta):
+    problem = gaussian_problem()
+    return problem, owlfi.mmd_bayes(KEY, problem, RULE, beta=beta, draws=250)
+
+
+@pytest.mark.parametrize("beta", [None, 20.0])
+def test_nuts_draws_the_generalised_posterior(beta):
+    problem, posterior = nuts(beta)
+    about = posterior.about
+    assert posterior.draws.shape == (1000, 1)
+    assert about["r_hat"][0] < 1.03
+    assert_moments(posterior, *exact_moments(problem, about["beta"]), about["effective_draws"][0])
+
+
+def test_calibrated_posterior_is_as_wide_as_the_estimate_is_uncertain():
+    problem, posterior = nuts(None)
+    assert_allclose(posterior.sd[0], exact_standard_error(problem), rtol=0.15)
+
+
+@pytest.mark.slow
+def test_beta_grows_with_the_number_of_observations():
+    def beta(n):
+        problem = gaussian_problem(n=n)
+        objective = objective_of(problem, RULE.quadrature(KEY, problem))
+        return calibrated_beta(sandwich(objective, jnp.array([exact_estimate(problem)])))
+
+    assert_allclose(beta(320) / beta(80), 4, rtol=0.25)
+
+
+def on_host(problem):
+    model = Simulator(
+        lambda theta, u: np.float64(location(theta, u)),
+        Normal(),
+        ["mean"],
+        prior=problem.prior,
+        on_host=True,
+    )
+    return Problem(model, problem.observed, kernel=problem.kernel)
+
+
+@pytest.mark.slow
+def test_pseudo_marginal_draws_the_same_where_the_quadrature_is_exact():
+    problem = on_host(gaussian_problem())
+    posterior = owlfi.pseudo_marginal(KEY, problem, RULE, draws=250, chains=2, designs=4)
+    about = posterior.about
+    moments = exact_moments(problem, about["beta"])
+    assert 0.2 < about["acceptance"] < 0.7
+    assert_moments(posterior, *moments, about["effective_draws"][0])
+
+
+def test_pseudo_marginal_moves_independent_points():
+    problem = gaussian_problem()
+    posterior = owlfi.pseudo_marginal(KEY, problem, VStatistic(64), draws=100, chains=2)
+    assert 0.1 < posterior.about["acceptance"] < 0.8
+    assert abs(posterior.mean[0] - exact_estimate(problem)) < 1
+
+
+def test_nuts_refuses_simulators_without_derivatives():
+    with pytest.raises(ValueError, match="use pseudo_marginal"):
+        owlfi.mmd_bayes(KEY, on_host(gaussian_problem()), RULE)
+
+
+@pytest.mark.parametrize("method", [owlfi.mmd_bayes, owlfi.posterior_bootstrap])
+def test_discrete_parameters_are_refused(method):
+    prior = owlfi.Prior(mean=owlfi.Poisson(3.0))
+    model = Simulator(location, Normal(), ["mean"], prior=prior)
+    with pytest.raises(ValueError, match="prior of mean is discrete"):
+        method(KEY, Problem(model, [1.0, 2.0]), RULE)
+
+
+def test_bootstrap_has_the_mean_and_spread_of_the_estimate():
+    problem = gaussian_problem()
+    posterior = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=400)
+    assert posterior.about["failed"] == 0
+    assert_moments(posterior, exact_estimate(problem), exact_standard_error(problem), 400)
+
+
+@pytest.mark.slow
+def test_bootstrap_on_the_host_agrees():
+    problem = gaussian_problem()
+    options = {"draws": 3}
+    fast = owlfi.posterior_bootstrap(KEY, problem, RULE, **options)
+    slow = owlfi.posterior_bootstrap(KEY, on_host(problem), RULE, **options)
+    assert_allclose(slow.draws, fast.draws, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_prior_pseudo_samples_pull_towards_the_prior():
+    """The prior predictive is centred at 0, the data at 1.3."""
+    problem = gaussian_problem()
+    plain = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=50)
+    strong = owlfi.posterior_bootstrap(
+        KEY, problem, RULE, draws=50, prior_strength=80.0, pseudo_samples=20
+    )
+    assert strong.sd[0] > plain.sd[0]
+    assert strong.calls > plain.calls
+
+
+@pytest.mark.slow
+def test_bootstrap_intervals_cover():
+    """90% intervals of 200 draws on 300 data sets: 4 binomial errors are 0.07."""
+    problem = gaussian_problem()
+    objective = objective_of(problem, RULE.quadrature(KEY, problem))
+    x = 1.3 + jax.random.normal(jax.random.key(7), (300, 80, 1))
+    starts = jnp.full((200, 1), 1.3)
+
+    def covered(case):
+        rows, key = case
+        shares = jax.random.exponential(key, (200, 80))
+        shares = shares / shares.sum(1, keepdims=True)
+        changed = objective.with_data(rows)
+        fits = minimise_each(changed, None, starts, shares=shares, model=gauss_newton_model)
+        low, high = jnp.quantile(fits.theta[:, 0], jnp.array([0.05, 0.95]))
+        return (low < 1.3) & (high > 1.3)
+
+    share = np.mean(jax.lax.map(covered, (x, jax.random.split(KEY, 300))))
+    assert abs(share - 0.9) < 0.07
+
+
+@pytest.mark.parametrize("method", [owlfi.mmd_bayes, owlfi.pseudo_marginal])
+def test_beta_is_checked_before_the_fit(method):
+    with pytest.raises(ValueError, match="beta must be positive"):
+        method(KEY, gaussian_problem(), RULE, beta=-1.0)
+
+
+def test_one_observation_has_no_standard_error():
+    gaussian = gaussian_problem()
+    one = owlfi.Problem(gaussian.simulator, [1.0], kernel=gaussian.kernel)
+    with pytest.raises(ValueError, match=r"observed has 1 row; mmd_bayes needs 2"):
+        owlfi.mmd_bayes(KEY, one, RULE)

@@ -1,0 +1,436 @@
+"""The composite test keeps its level, has power, counts its cost, and says what is wrong."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import LENGTHSCALE, RULE, exact_estimate, gaussian_problem, location
+from owlfi import (
+    Adam,
+    Matern,
+    OptimallyWeighted,
+    Prior,
+    Problem,
+    Simulator,
+    VStatistic,
+    goodness_of_fit,
+    wild_goodness_of_fit,
+)
+from owlfi.experiments.composite_cases import MEDIAN, SOBOL, g_and_k_law, model, prior
+from owlfi.inference.minimum_distance import candidates
+from owlfi.inference.search.newton import minimise
+from owlfi.inference.search.objective import objective_of
+from owlfi.show.plots import null_histogram
+from owlfi.testing import plan
+from owlfi.testing.adam import minimise_by_adam
+from owlfi.testing.procedure import Designs, Procedure, outcome
+
+KEY = jax.random.key(2)
+PRIOR = gaussian_problem().prior
+
+
+@cache
+def g_and_k_problem(theta_4=0.1, seed=0):
+    return Problem(model(), g_and_k_law(theta_4)(jax.random.key(seed)), prior())
+
+
+@cache
+def usual_test():
+    return goodness_of_fit(KEY, gaussian_problem(), RULE, bootstrap=99)
+
+
+@cache
+def large_test():
+    return goodness_of_fit(KEY, gaussian_problem(n=300), RULE, bootstrap=300)
+
+
+def on_host(problem):
+    """The same problem with a generator in NumPy that counts its rows."""
+    rows = []
+
+    def generator(theta, u):
+        rows.append(len(u))
+        return np.float64(theta[0] + u)
+
+    old = problem.simulator
+    host = Simulator(generator, old.measure, old.parameters, prior=old.prior, on_host=True)
+    return Problem(host, problem.observed, kernel=problem.kernel), rows
+
+
+# The procedure
+
+
+def test_statistic_is_the_squared_mmd_at_the_minimum():
+    problem, test = gaussian_problem(), usual_test()
+    estimate = owlfi.minimum_distance(KEY, problem, RULE)
+    assert_allclose(test.theta, estimate.theta, atol=1e-3)  # on other points
+    exact = 1 / np.sqrt(1 + 2 / LENGTHSCALE**2)  # E k(y, y') of two normals
+    x = np.asarray(problem.observed)[:, 0]
+    wide = LENGTHSCALE**2 + 1
+    cross = LENGTHSCALE / np.sqrt(wide) * np.exp(-0.5 * (x - float(test.theta[0])) ** 2 / wide)
+    assert_allclose(test.statistic, exact - 2 * cross.mean() + float(problem.data_term), atol=1e-6)
+
+
+def test_null_statistics_are_those_of_fits_to_simulated_data():
+    """Their mean is the known one of a fitted normal: (1 - E k)/n less what the fit explains."""
+    null = np.asarray(large_test().null)
+    wide = LENGTHSCALE**2 + 1
+    norm2 = 1 / np.sqrt(1 + 2 / LENGTHSCALE**2)
+    u, w = np.polynomial.hermite_e.hermegauss(60)
+    w = w / w.sum()
+    mean = LENGTHSCALE / np.sqrt(wide) * np.exp(-0.5 * u**2 / wide)
+    slope = mean * u / wide
+    metric = LENGTHSCALE / (LENGTHSCALE**2 + 2) ** 1.5  # |∂μ|² of a shifted normal
+    expected = (1 - norm2 - (w @ slope**2) / metric) / 300
+    assert_allclose(null.mean(), expected, atol=4 * null.std() / np.sqrt(300) + 0.02 * expected)
+
+
+def test_observed_data_go_through_the_procedure_of_the_replicates():
+    """A replicate equal to the observed data has its statistic."""
+    problem = gaussian_problem()
+    quadrature = RULE.quadrature(KEY, problem)
+    u, w = quadrature.points[None], quadrature.weights[None]
+    designs = Designs(u, w, u[:, None], w[:, None])
+    objective = objective_of(problem, quadrature)
+    procedure = Procedure(objective, designs, jnp.zeros((0, 1)), (1.0,), "newton")
+    run = eqx.filter_jit(outcome)
+    one = run(procedure, KEY, problem.observed, jnp.array(1.0), jnp.array([1.0]))
+    two = run(procedure, KEY, problem.observed, jnp.array(1.0), one.theta)
+    assert_allclose(one.statistics, two.statistics, atol=1e-9)
+
+
+def test_a_coarse_design_moves_replicates_no_more_than_the_data():
+    """Fits on these 16 points are off by more than 0.1, those of the replicates by the same."""
+    problem = gaussian_problem(n=300)
+    test = goodness_of_fit(KEY, problem, VStatistic(16), bootstrap=99)
+    assert abs(float(test.theta[0]) - exact_estimate(problem)) > 0.1
+    thetas = np.asarray(test.null_thetas)[:, 0]
+    noise = thetas.std() / np.sqrt(99)
+    assert_allclose(thetas.mean(), test.theta[0], atol=4 * noise + 0.01)  # of 1,024 points
+
+
+@pytest.mark.slow
+def test_estimate_is_in_the_lowest_minimum():
+    """The best start, judged by a quarter of the points, is in the basin of a higher one."""
+    data_key, key = jax.random.split(
+        jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 46), 0)
+    )
+    problem = Problem(model(), g_and_k_law(0.1)(data_key), prior())
+    test = goodness_of_fit(key, problem, SOBOL, bootstrap=19)
+    assert_allclose(test.theta, [3.0, 1.0, 0.1, 0.1], atol=0.2)
+
+
+def test_same_key_gives_the_same_test_whatever_the_threads():
+    again = goodness_of_fit(KEY, gaussian_problem(), RULE, bootstrap=99)
+    assert again.p_value == usual_test().p_value
+    assert jnp.array_equal(again.null, usual_test().null)
+
+
+def test_lengthscale_is_chosen_again_in_each_replicate():
+    """So the statistic does not change with the unit of the data."""
+    problem = gaussian_problem()
+    free, twice = (
+        goodness_of_fit(
+            KEY,
+            Problem(
+                Simulator(lambda t, u, c=c: c * (t[0] + u), owlfi.Normal(), ["mean"]),
+                c * problem.observed,
+                problem.prior,
+            ),
+            RULE,
+            bootstrap=39,
+        )
+        for c in (1.0, 2.0)
+    )
+    assert_allclose(free.null, twice.null, rtol=1e-5)
+    assert free.p_value == twice.p_value
+
+
+def test_host_simulator_gives_the_same_test():
+    problem, _ = on_host(gaussian_problem())
+    options = {"bootstrap": 20, "restarts": 0}
+    host = goodness_of_fit(KEY, problem, RULE, **options)
+    usual = goodness_of_fit(KEY, gaussian_problem(), RULE, **options)
+    assert_allclose(host.null, usual.null, atol=1e-8)
+    assert host.p_value == usual.p_value
+
+
+# Level and power
+
+
+def rejections(repeats, n=80, bootstrap=19, level=0.05, **options):
+    """Of a true hypothesis."""
+    return sum(
+        goodness_of_fit(
+            jax.random.key(i),
+            gaussian_problem(seed=100 + i, n=n),
+            options.get("rule", RULE),
+            bootstrap=bootstrap,
+            level=level,
+            **{name: value for name, value in options.items() if name != "rule"},
+        ).rejected
+        for i in range(repeats)
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"theta": [1.3]},
+        pytest.param({"rule": VStatistic(30), "designs": 8}, marks=pytest.mark.slow),
+        pytest.param({"aggregate": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_level_is_kept(options):
+    count = rejections(60, level=0.2, **options)
+    assert scipy.stats.binomtest(count, 60, 0.2).pvalue > 1e-3
+
+
+def test_wrong_variance_is_seen():
+    problem = gaussian_problem(n=300)
+    spread = 1.3 + 2 * (problem.observed - 1.3)
+    wrong = Problem(problem.simulator, spread, problem.prior)
+    assert goodness_of_fit(KEY, wrong, RULE, bootstrap=99).p_value == 0.01
+    assert wild_goodness_of_fit(KEY, wrong, RULE).p_value == 0.001
+
+
+def test_wrong_theta_is_seen_and_right_theta_is_not():
+    problem = gaussian_problem(n=300)
+    assert goodness_of_fit(KEY, problem, RULE, theta=[1.8], bootstrap=99).rejected
+    assert not goodness_of_fit(KEY, problem, RULE, theta=[1.3], bootstrap=99).rejected
+
+
+@pytest.mark.slow
+def test_heavier_tails_are_seen_by_the_aggregate():
+    test = goodness_of_fit(KEY, g_and_k_problem(0.5), MEDIAN, aggregate=True, bootstrap=39)
+    assert test.rejected
+    assert test.about["failed"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [RULE, VStatistic(40)])
+def test_wild_bootstrap_keeps_its_level(rule):
+    p = [
+        wild_goodness_of_fit(
+            jax.random.key(i), gaussian_problem(seed=i, n=100), rule, bootstrap=99
+        ).p_value
+        for i in range(200)
+    ]
+    assert scipy.stats.binomtest(sum(v <= 0.2 for v in p), 200, 0.2).pvalue > 1e-3
+
+
+def test_wild_null_has_the_distribution_of_the_parametric_one():
+    problem = gaussian_problem(n=300)
+    wild = wild_goodness_of_fit(KEY, problem, RULE, bootstrap=999)
+    refitted = large_test()
+    assert_allclose(wild.null.mean(), refitted.null.mean(), rtol=0.2)
+    assert_allclose(wild.critical_value, refitted.critical_value, rtol=0.3)
+
+
+@pytest.mark.slow
+def test_second_order_fits_are_as_good_as_those_of_adam():
+    problem = g_and_k_problem()
+    quadrature = MEDIAN.quadrature(KEY, problem)
+    objective = objective_of(problem, quadrature)
+    theta = minimise(objective, candidates(KEY, problem, objective, quadrature, 16)[0][0]).theta
+    bank = quadrature.points[None], quadrature.weights[None]
+    trials = problem.prior.starts(KEY, 50)
+    by_adam = eqx.filter_jit(lambda k, o: minimise_by_adam(k, o, bank, trials, Adam()).value)
+    better = 0
+    for i in range(40):
+        key, adam_key = jax.random.split(jax.random.key(i))
+        x = problem.simulator.rows(theta, owlfi.iid(key, 500, problem.simulator.measure))
+        other = objective.with_data(x)
+        better += bool(minimise(other, theta).value <= by_adam(adam_key, other) + 1e-9)
+    assert better >= 38
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"aggregate": True}, {"rule": VStatistic(40)}])
+def test_level_is_kept_over_many_tests(options):
+    count = rejections(400, n=100, bootstrap=99, **options)
+    assert scipy.stats.binomtest(count, 400, 0.05).pvalue > 1e-3
+
+
+# Cost
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        (RULE, {}),
+        (RULE, {"theta": [1.3]}),
+        (RULE, {"aggregate": True}),
+        (VStatistic(64), {}),
+        (OptimallyWeighted(m=16, thetas=20), {"theta": [1.3], "designs": 2}),
+    ],
+)
+def test_plan_bounds_the_calls(rule, options):
+    problem = gaussian_problem()
+    test = goodness_of_fit(KEY, problem, rule, bootstrap=39, **options)
+    cost = plan(problem, rule, bootstrap=39, **options)
+    assert test.calls <= cost.at_most
+    assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
+
+
+def test_calls_are_the_rows_that_were_simulated():
+    problem, rows = on_host(gaussian_problem())
+    rows.clear()
+    test = goodness_of_fit(KEY, problem, RULE, bootstrap=19)
+    assert test.calls == sum(rows)
+    assert test.calls <= plan(problem, RULE, bootstrap=19).at_most
+
+
+def test_adam_costs_what_the_plan_says():
+    problem, settings = gaussian_problem(), Adam(trials=6, restarts=2, steps=60, rate=0.1)
+    test = goodness_of_fit(KEY, problem, RULE, bootstrap=19, search=settings)
+    assert test.calls == plan(problem, RULE, bootstrap=19, search=settings).expected
+    assert_allclose(test.theta, usual_test().theta, atol=0.1)
+
+
+# Failures and bad input
+
+
+def test_failed_replicates_are_counted_and_only_make_p_larger():
+    """A model that breaks on rare noise, which the design has not seen."""
+
+    def fragile(theta, u):
+        return jnp.where(u > 2.8, jnp.nan, theta[0] + u)
+
+    old = gaussian_problem()
+    simulator = Simulator(fragile, owlfi.Normal(), ["mean"], prior=old.prior)
+    points = owlfi.Uniform(-2.0, 2.0)
+    rule = OptimallyWeighted(
+        m=16, points=lambda key, m, _: owlfi.sobol(key, m, points), kernel=Matern(1.5, 1.0)
+    )
+    problem = Problem(simulator, old.observed, kernel=old.kernel)
+    test = goodness_of_fit(KEY, problem, rule, bootstrap=99)
+    assert 2 <= test.about["failed"] <= 50
+    assert np.isinf(test.null).sum() == test.about["failed"]
+    assert test.p_value >= (1 + test.about["failed"]) / 100
+    assert f"{test.about['failed']} fits failed" in test.summary()
+
+
+def test_wild_bootstrap_refuses_a_model_that_breaks_at_the_estimate():
+    old = gaussian_problem()
+    fragile = Simulator(
+        lambda theta, u: jnp.where(u > 2.2, jnp.nan, theta[0] + u),
+        owlfi.Normal(),
+        ["mean"],
+        prior=old.prior,
+    )
+    rule = OptimallyWeighted(m=8, kernel=Matern(1.5, 1.0))
+    with pytest.raises(ValueError, match="y is NaN or infinite for some u at the estimate"):
+        wild_goodness_of_fit(KEY, Problem(fragile, old.observed, kernel=old.kernel), rule)
+
+
+@pytest.mark.parametrize("test", [goodness_of_fit, wild_goodness_of_fit])
+def test_models_without_slopes_are_refused(test):
+    """Their search would stay at its start, and replicates of that fit too well."""
+    rounded = Simulator(
+        lambda theta, u: jnp.round(theta[0] + 2 * u), owlfi.Normal(), ["mean"], prior=PRIOR
+    )
+    x = rounded([1.3], owlfi.iid(KEY, 100, rounded.measure))
+    with pytest.raises(ValueError, match="y does not change with mean near theta"):
+        test(KEY, Problem(rounded, x, kernel=Matern(1.5, 1.0)), VStatistic(32))
+
+
+def test_discrete_data_serve_with_weights_that_tune_themselves():
+    x = (np.random.default_rng(0).normal(size=40) > 1).astype(float)
+    problem = Problem(gaussian_problem().simulator, x, kernel=Matern(1.5, 1.0))
+    quadrature = OptimallyWeighted(m=16).quadrature(KEY, problem)
+    assert_allclose(quadrature.sum_of_weights, 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "message"),
+    [
+        (4, {}, "observed has 4 rows"),
+        (50, {"bootstrap": 18}, "use at least 19"),
+        (50, {"level": 0.0}, "level must lie between 0 and 1"),
+        (50, {"theta": [1.0, 2.0]}, r"theta must hold 1 numbers \(mean\)"),
+        (50, {"designs": 0}, "designs must be a whole number"),
+        (50, {"search": Adam(trials=5)}, "restarts = 10 of trials = 5"),
+        (50, {"search": Adam(steps=0)}, "steps must be a whole number"),
+    ],
+)
+def test_bad_options_are_named(n, options, message):
+    with pytest.raises(ValueError, match=message):
+        goodness_of_fit(KEY, gaussian_problem(n=n), RULE, **options)
+
+
+def test_constant_data_are_refused():
+    simulator = gaussian_problem().simulator
+    with pytest.raises(ValueError, match="median distance of 0"):
+        Problem(simulator, np.ones(20))
+    problem = Problem(simulator, np.ones(20), kernel=Matern(1.5, 1.0))
+    with pytest.raises(ValueError, match="observed is constant"):
+        goodness_of_fit(KEY, problem, RULE)
+
+
+def test_aggregate_needs_a_lengthscale():
+    old = gaussian_problem()
+    problem = Problem(old.simulator, old.observed, kernel=Matern(1.5, 1.0) + 0.1)
+    with pytest.raises(ValueError, match="varies the lengthscale"):
+        goodness_of_fit(KEY, problem, RULE, aggregate=True)
+
+
+def test_discrete_parameters_and_the_u_statistic_are_refused_where_they_cannot_be():
+    simulator = Simulator(location, owlfi.Normal(), ["mean"])
+    discrete = Problem(simulator, gaussian_problem().observed, Prior(mean=owlfi.Poisson(2.0)))
+    with pytest.raises(ValueError, match="needs continuous parameters"):
+        goodness_of_fit(KEY, discrete, RULE)
+    with pytest.raises(ValueError, match="use VStatistic"):
+        wild_goodness_of_fit(KEY, gaussian_problem(), owlfi.UStatistic(32))
+
+
+def test_u_statistic_serves():
+    test = goodness_of_fit(KEY, gaussian_problem(), owlfi.UStatistic(64), bootstrap=39)
+    assert not test.rejected
+
+
+def test_test_survives_a_file_and_has_a_picture(tmp_path):
+    test = usual_test()
+    again = owlfi.load(test.save(tmp_path / "test"))
+    assert again.summary() == test.summary()
+    assert jnp.array_equal(again.null_thetas, test.null_thetas)
+    null_histogram(test).savefig(tmp_path / "null.png")
+
+
+@pytest.mark.parametrize("search", ["adam", None])
+def test_other_searches_are_refused(search):
+    with pytest.raises(ValueError, match=r"search must be 'newton' or owlfi.Adam"):
+        goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
+
+
+def test_what_is_no_rule_is_refused_and_so_is_adam_without_gradients():
+    with pytest.raises(ValueError, match="rule must be a rule"):
+        goodness_of_fit(KEY, gaussian_problem(), "optimal")
+    with pytest.raises(ValueError, match="use search='newton'"):
+        goodness_of_fit(KEY, on_host(gaussian_problem())[0], RULE, search=Adam())
+
+
+def test_host_simulators_of_another_dimension_are_named():
+    wide = Simulator(
+        lambda theta, u: np.hstack([theta[0] + u] * 2),
+        owlfi.Normal(),
+        ["mean"],
+        prior=PRIOR,
+        on_host=True,
+    )
+    with pytest.raises(ValueError, match="observed has 1 columns where the simulator gives 2"):
+        goodness_of_fit(KEY, Problem(wide, gaussian_problem().observed), RULE)
+
+
+def test_plan_takes_and_checks_the_options_of_the_test():
+    assert plan(gaussian_problem(), RULE, designs=4).expected > 0
+    with pytest.raises(ValueError, match="bootstrap = 1 can never reject"):
+        plan(gaussian_problem(), RULE, bootstrap=1)
