@@ -17,7 +17,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels": "Constant FunctionKernel InverseMultiquadric Kernel Korobov Matern"
     " RationalQuadratic Separable SquaredExponential",
     "kernels.median": "median_heuristic",
-    "kernels.transformed": "whitened",
+    "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
     " Normal Poisson Product StudentT TruncatedNormal Uniform as_measure",
     "embeddings.embed": "Embedding embed",
@@ -35,10 +35,10 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "problem.prior": "Prior",
     "problem.observed": "read_csv",
     "problem.problem": "Problem",
-    "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continued_design",
+    "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
     "problem.recommend": "Recommendation recommend",
     "results": "Estimate HypothesisTest Posterior load",
-    "inference": "accepted minimum_distance mmd_bayes posterior_bootstrap pseudo_marginal"
+    "inference": "accept minimum_distance mmd_bayes posterior_bootstrap pseudo_marginal"
     " random_restarts rejection_abc sequential_abc stored_simulations",
     "inference.proposals.proposal": "Proposal next_proposal",
     "testing": "Adam goodness_of_fit two_sample wild_goodness_of_fit",

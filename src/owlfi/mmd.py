@@ -10,16 +10,16 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, as_rows, as_weights, brief
 from owlfi.kernels import Kernel, as_kernel
-from owlfi.kernels.pair_sums import row_sums, self_sum
+from owlfi.weights.quadrature import Quadrature
 
 
 def squared_mmd(
-    kernel: Any,
+    data_kernel: Any,
     y: Any,
     x: Any,
     weights: Any = None,
-    unbiased: bool = False,
     *,
+    unbiased: bool = False,
     weights_x: Any = None,
     data_term: Any = None,
 ) -> Float[Array, "..."]:
@@ -28,13 +28,14 @@ def squared_mmd(
     Σ w_i w_j k(y_i, y_j) - 2 Σ w_i v_j k(y_i, x_j) + Σ v_i v_j k(x_i, x_j), weights as given (they
     may be negative and need not sum to one), never clipped at 0.
 
-    kernel: a Kernel, or a JAX function of two points.
+    data_kernel: k, a Kernel, or a JAX function of two points.
     y: (m, d) simulated, (m,) where d = 1, or (..., m, d) for many thetas at once.
     x: (n, d) observed, or (n,).
-    weights: w, (m,) or (..., m); equal weights 1/m (the V-statistic) where left out.
+    weights: w, (m,) or (..., m), or the Quadrature that has them; equal weights 1/m (the
+        V-statistic) where left out.
     unbiased: the U-statistic, without the pairs i = j; takes no weights.
     weights_x: v, (n,); equal weights 1/n where left out.
-    data_term: what `data_term(kernel, x, ...)` gave, to not compute it again for each theta.
+    data_term: what `data_term(data_kernel, x, ...)` gave, to not compute it again for each theta.
 
     Returns a scalar, or an array of the leading shape of y. Memory does not grow with m·n; the
     result is differentiable in y, x, the weights and the kernel's parameters.
@@ -46,14 +47,13 @@ def squared_mmd(
     >>> squared_mmd(SquaredExponential(1.0), [0.0], [1.0]).round(6)
     Array(0.786939, dtype=float64)
     """
-    k = as_kernel(kernel)
+    k = as_kernel(data_kernel)
     y = as_rows("y", y, batched=True)
     x = as_rows("x", x)
-    if y.shape[-1] != x.shape[-1]:
-        raise ValueError(
-            f"y and x must have the same number of columns, got {y.shape[-1]} (y has shape "
-            f"{y.shape}) and {x.shape[-1]} (x has shape {x.shape})"
-        )
+    _check_columns(y, x)
+    if isinstance(weights, Quadrature):
+        unbiased = unbiased or weights.unbiased
+        weights = None if weights.unbiased else weights.weights
     _check_unweighted(unbiased, weights, weights_x)
     _check_pairs("y", y, unbiased)
     w, v = _weights("weights", weights, y), _weights("weights_x", weights_x, x)
@@ -66,7 +66,9 @@ def squared_mmd(
     return _combine(k, y, x, w, v, term, bool(unbiased))
 
 
-def data_term(kernel: Any, x: Any, weights: Any = None, unbiased: bool = False) -> Float[Array, ""]:
+def data_term(
+    data_kernel: Any, x: Any, weights: Any = None, *, unbiased: bool = False
+) -> Float[Array, ""]:
     """The part of the squared MMD that depends on the observations alone, Σ v_i v_j k(x_i, x_j).
 
     Compute it once and pass it to every `squared_mmd` with the same kernel, x, weights_x and
@@ -78,19 +80,77 @@ def data_term(kernel: Any, x: Any, weights: Any = None, unbiased: bool = False) 
     """
     _check_unweighted(unbiased, weights)
     rows = as_rows("x", x)
-    return _data_term(as_kernel(kernel), rows, _weights("weights", weights, rows), unbiased)
+    return _data_term(as_kernel(data_kernel), rows, _weights("weights", weights, rows), unbiased)
 
 
-def _data_term(kernel: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
+def simulated_term(
+    k: Kernel,
+    y: Float[Array, "m d"],
+    x: Float[Array, "n d"],
+    w: Float[Array, " m"],
+    v: Float[Array, " n"],
+    unbiased: bool,
+) -> Float[Array, ""]:
+    """What depends on the simulations, Σ w_i w_j k(y_i, y_j) - 2 Σ w_i v_j k(y_i, x_j).
+
+    Without checks, for the inside of searches.
+    """
+    return own_term(k, y, w, unbiased) - 2 * w @ k.row_sums(y, x, v)
+
+
+def own_term(
+    k: Kernel, rows: Float[Array, "m d"], weights: Float[Array, " m"], unbiased: bool
+) -> Float[Array, ""]:
+    """Σ w_i w_j k(y_i, y_j) of one sample, of the U-statistic without the pairs i = j."""
+    total = k.self_sum(rows, weights)
+    if not unbiased:
+        return total
+    pairs, single = own_factors(rows.shape[0], unbiased)
+    return pairs * total - single * k.diagonal(rows).mean()
+
+
+def own_factors(m: int, unbiased: bool) -> tuple[float, float]:
+    """a and b of a·Σ k(y_i, y_j) / m² - b·Σ k(y_i, y_i) / m, with the pairs i = j or without."""
+    if not unbiased:
+        return 1.0, 0.0
+    if m < 2:
+        raise ValueError(f"the U-statistic needs at least 2 rows, got {m}")
+    return m / (m - 1), 1 / (m - 1)
+
+
+def _data_term(k: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     _check_pairs("x", x, unbiased)
-    return _self_term(kernel, x, weights, bool(unbiased))
+    return _compiled_own_term(k, x, weights, bool(unbiased))
+
+
+_compiled_own_term = eqx.filter_jit(own_term)
+
+
+@eqx.filter_jit
+def _combine(
+    k: Kernel, y: Array, x: Array, w: Array, v: Array, data_term: Array, unbiased: bool
+) -> Array:
+    batch = y.shape[:-2]
+    samples = y.reshape(-1, *y.shape[-2:])
+    w = w.reshape(samples.shape[:2])
+    # All thetas' rows in one product with x: far faster than one theta after the other.
+    witness = k.row_sums(samples.reshape(-1, x.shape[1]), x, v).reshape(w.shape)
+    own = jax.lax.map(lambda case: own_term(k, case[0], case[1], unbiased), (samples, w))
+    return (own - 2 * (w * witness).sum(1)).reshape(batch) + data_term
+
+
+def _check_columns(y: Array, x: Array) -> None:
+    if y.shape[-1] != x.shape[-1]:
+        raise ValueError(
+            f"y and x must have the same number of columns, got {y.shape[-1]} (y has shape "
+            f"{y.shape}) and {x.shape[-1]} (x has shape {x.shape})"
+        )
 
 
 def _check_unweighted(unbiased: bool, *weights: Any) -> None:
     if not isinstance(unbiased, (bool, np.bool_)):
         raise ValueError(
-            f"unbiased must be True or False, a plain truth value, got {brief(unbiased)}; "
-            "weights of x go by their name, weights_x"
+            f"unbiased must be True or False, a plain truth value, got {brief(unbiased)}"
         )
     if unbiased and any(w is not None for w in weights):
         raise ValueError("unbiased=True is the U-statistic with equal weights; leave out weights")
@@ -105,25 +165,3 @@ def _weights(name: str, weights: Any, rows: Array) -> Array:
     if weights is None:
         return jnp.full(rows.shape[-2], 1 / rows.shape[-2], float)
     return as_weights(name, weights, rows)
-
-
-@eqx.filter_jit
-def _self_term(kernel: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
-    if not unbiased:
-        return self_sum(kernel, x, weights)
-    n = x.shape[0]
-    off_diagonal = self_sum(kernel, x, jnp.ones(n)) - kernel.diagonal(x).sum()
-    return off_diagonal / (n * (n - 1))
-
-
-@eqx.filter_jit
-def _combine(
-    kernel: Kernel, y: Array, x: Array, w: Array, v: Array, data_term: Array, unbiased: bool
-) -> Array:
-    batch = y.shape[:-2]
-    samples = y.reshape(-1, *y.shape[-2:])
-    w = w.reshape(samples.shape[:2])
-    # All thetas' rows in one product with x: far faster than one theta after the other.
-    witness = row_sums(kernel, samples.reshape(-1, x.shape[1]), x, v).reshape(w.shape)
-    own = jax.lax.map(lambda s: _self_term(kernel, s[0], s[1], unbiased), (samples, w))
-    return (own - 2 * (w * witness).sum(1)).reshape(batch) + data_term

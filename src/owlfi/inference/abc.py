@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,12 +18,11 @@ from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collected
 from owlfi.kernels import Kernel
-from owlfi.kernels.pair_sums import row_sums
 from owlfi.measures import Product, as_points
-from owlfi.problem.failures import at_thetas, check_way, without_failures
+from owlfi.problem.failures import check_way, without_failures
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
-from owlfi.problem.rules import Rule
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import Simulations, simulate
 from owlfi.results import Posterior
 from owlfi.weights.optimal import optimal_weights
@@ -52,7 +52,7 @@ def rejection_abc(
     """Draws from the prior, of which those with the smallest squared MMD are kept.
 
     draws: how many parameters are simulated, those included at which the rule was tuned.
-    share, threshold, adjust, on_failure: see `accepted`.
+    share, threshold, adjust, on_failure: see `accept`.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
     Raises ValueError for a threshold that accepts nothing.
@@ -60,7 +60,7 @@ def rejection_abc(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> posterior = owlfi.rejection_abc(jax.random.key(1), owlfi.Problem(model, x), rule, draws=500)
     >>> posterior.draws.shape, posterior.calls
     ((25, 2), 16004)
@@ -71,14 +71,14 @@ def rejection_abc(
     if adjust:
         problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
-    quadrature = rule.quadrature(rule_key, problem)
-    runs = prior_runs(theta_key, problem, quadrature, draws, progress=progress)
-    return accepted(
+    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
+    return accept(
         problem, runs, share=share, threshold=threshold, adjust=adjust, on_failure=on_failure
     )
 
 
-def accepted(
+def accept(
     problem: Problem,
     simulations: Simulations,
     *,
@@ -109,9 +109,9 @@ def accepted(
     failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
     measure = problem.simulator.measure
     runs = without_failures(
-        simulations, failed, on_failure=on_failure, kernel=base_kernel, measure=measure
+        simulations, failed, on_failure=on_failure, base_kernel=base_kernel, measure=measure
     )
-    found = distances(problem, runs)
+    found = measure_distances(problem, runs)
     importance = None if runs.importance is None else np.asarray(runs.importance)
     kept = _nearest(found, len(failed), share, threshold, importance)
     about = {
@@ -127,7 +127,7 @@ def accepted(
         weights = _within(importance[kept], mass)
         about["effective_draws"] = float(1 / np.sum(weights**2))
     if adjust:
-        thetas, weights = _adjusted(problem, _some(runs, kept), found[kept], weights)
+        thetas, weights = _adjust(problem, runs.at(kept), found[kept], weights)
     return Posterior(problem.prior.names, thetas, jnp.asarray(weights), runs.calls, 1, about)
 
 
@@ -165,7 +165,7 @@ def _nearest(
     return kept
 
 
-def distances(problem: Problem, simulations: Simulations) -> Float[np.ndarray, " t"]:
+def measure_distances(problem: Problem, simulations: Simulations) -> Float[np.ndarray, " t"]:
     """The squared MMD at each theta, +∞ where a simulation is NaN or infinite.
 
     Where each theta has points of its own and weights that know their error, the error is added.
@@ -175,7 +175,7 @@ def distances(problem: Problem, simulations: Simulations) -> Float[np.ndarray, "
     fine = np.isfinite(np.asarray(simulations.y)).all((1, 2))
     found = np.full(len(fine), np.inf)
     if fine.any():
-        runs = simulations if fine.all() else _some(simulations, np.flatnonzero(fine))
+        runs = simulations if fine.all() else simulations.at(fine)
         found[fine] = problem.squared_mmd(runs.y, runs.quadrature) + _own_errors(runs.quadrature)
     return found
 
@@ -188,13 +188,13 @@ def _own_errors(quadrature: Quadrature) -> Array:
 
 
 def stored_simulations(
-    problem: Problem, thetas: Any, u: Any, y: Any, *, kernel: Kernel | str | None = None
+    problem: Problem, thetas: Any, u: Any, y: Any, *, base_kernel: Kernel | str | None = None
 ) -> Simulations:
     """Runs made elsewhere: at each theta (t, p), the noise u (t, m, s) and what came out (t, m, d).
 
-    kernel: of the weights. "tuned" fits a base kernel to the runs (see `pooled_weights`); any base
-        kernel c gives its optimal weights at the points of each theta; equal weights where left
-        out. u may also be one design (m, s) for all thetas.
+    base_kernel: c, of the weights. "tuned" fits one to the runs (see `pooled_weights`); any other
+        gives its optimal weights at the points of each theta; equal weights where left out. u may
+        also be one design (m, s) for all thetas.
 
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
@@ -210,7 +210,7 @@ def stored_simulations(
             f"y must have shape {expected} (thetas, points, columns of the observations) and u one "
             f"design or one a theta, got y {y.shape} and u {u.shape}"
         )
-    quadrature = _weighted(problem, u, y, kernel)
+    quadrature = _weigh(problem, u, y, base_kernel)
     return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
 
 
@@ -221,19 +221,21 @@ def _numbers(y: Any) -> Array:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
-def _weighted(problem: Problem, u: Array, y: Array, kernel: Kernel | str | None) -> Quadrature:
-    if kernel is None:
+def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | None) -> Quadrature:
+    if base_kernel is None:
         return unweighted(u)
     measure = problem.simulator.measure
-    if isinstance(kernel, Kernel):
-        return optimal_weights(kernel, measure, u)
-    if kernel != "tuned":
-        raise ValueError(f"kernel must be 'tuned', a kernel on u, or left out, got {kernel!r}")
+    if isinstance(base_kernel, Kernel):
+        return optimal_weights(base_kernel, measure, u)
+    if base_kernel != "tuned":
+        raise ValueError(
+            f"base_kernel must be 'tuned', a kernel on u, or left out, got {base_kernel!r}"
+        )
     tune = tuned_weights if u.ndim == 2 else pooled_weights
-    return tune(problem.kernel, measure, u, y)
+    return tune(problem.data_kernel, measure, u, y)
 
 
-def prior_runs(
+def simulate_prior(
     key: Key[Array, ""],
     problem: Problem,
     quadrature: Quadrature,
@@ -242,25 +244,15 @@ def prior_runs(
     progress: bool = False,
 ) -> Simulations:
     """Simulations at draws from the prior; those that the rule was tuned to are the first."""
-    pilot = quadrature.pilot
-    if pilot is None:
-        thetas = problem.prior.sample(key, draws)
-        return simulated_in_chunks(problem, thetas, quadrature, progress=progress)
-    known = Simulations(pilot.thetas[:draws], quadrature, pilot.y[:draws], pilot.calls)
+    known = problem.pilot(quadrature).at(slice(draws))
     missing = draws - len(known.thetas)
     if not missing:
         return known
     thetas = problem.prior.sample(key, missing)
-    made = simulated_in_chunks(problem, thetas, quadrature, progress=progress)
-    return Simulations(
-        jnp.concatenate([known.thetas, made.thetas]),
-        quadrature,
-        jnp.concatenate([known.y, made.y]),
-        known.calls + made.calls,
-    )
+    return known.join(simulate_in_chunks(problem, thetas, quadrature, progress=progress))
 
 
-def simulated_in_chunks(
+def simulate_in_chunks(
     problem: Problem, thetas: Float[Array, "t p"], quadrature: Quadrature, *, progress: bool = False
 ) -> Simulations:
     """Simulations at all thetas on one design, or at the first of them when interrupted."""
@@ -278,11 +270,10 @@ def simulated_in_chunks(
             )
 
     runs = collected(steps(), len(parts), "Simulating", show=progress)
-    y = jnp.concatenate([run.y for run in runs])
-    return Simulations(thetas[: len(y)], quadrature, y, sum(run.calls for run in runs))
+    return runs[0].join(*runs[1:])
 
 
-def _adjusted(
+def _adjust(
     problem: Problem, runs: Simulations, found: Float[np.ndarray, " t"], importance: np.ndarray
 ) -> tuple[Array, np.ndarray]:
     """Draws moved to where the regression puts them at the embedding of the observations."""
@@ -291,10 +282,9 @@ def _adjusted(
     weights = weights / weights.sum()
     n = problem.observed.shape[0]
     places = problem.observed[np.linspace(0, n - 1, min(n, _LANDMARKS)).astype(int)]
-    reached = row_sums(problem.kernel, places, problem.observed, jnp.full(n, 1 / n))
-    w = jnp.broadcast_to(runs.quadrature.weights, runs.y.shape[:2])
-    embedded = jax.vmap(lambda y, w: row_sums(problem.kernel, places, y, w))(runs.y, w)
-    features = np.asarray(embedded - reached)
+    k, w = problem.data_kernel, jnp.broadcast_to(runs.quadrature.weights, runs.y.shape[:2])
+    reached = _embed_each(k, places, problem.observed[None], jnp.full((1, n), 1 / n))
+    features = np.asarray(_embed_each(k, places, runs.y, w) - reached)
     ends = problem.prior.bounds
     v = np.asarray(to_real(runs.thetas, ends))
     scores = _main_directions(features, weights)
@@ -302,6 +292,14 @@ def _adjusted(
     design = root * np.column_stack([np.ones(len(v)), scores])
     slopes = np.linalg.lstsq(design, root * v, rcond=_SINGULAR)[0][1:]
     return from_real(jnp.asarray(v - scores @ slopes), ends), weights
+
+
+@eqx.filter_jit
+def _embed_each(
+    k: Kernel, places: Float[Array, "l d"], y: Float[Array, "t m d"], w: Float[Array, "t m"]
+) -> Float[Array, "t l"]:
+    """The mean embedding of each weighted sample at some places."""
+    return jax.vmap(lambda rows, shares: k.row_sums(places, rows, shares))(y, w)
 
 
 def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -317,13 +315,6 @@ def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
     centred = features - weights @ features
     directions = np.linalg.svd(np.sqrt(weights)[:, None] * centred, full_matrices=False)[2]
     return features @ directions[:most].T
-
-
-def _some(simulations: Simulations, kept: np.ndarray) -> Simulations:
-    quadrature = at_thetas(simulations.quadrature, kept)
-    weights = None if simulations.importance is None else simulations.importance[kept]
-    y = simulations.y[kept]
-    return Simulations(simulations.thetas[kept], quadrature, y, simulations.calls, weights)
 
 
 def _check_cut(share: float | None, threshold: float | None) -> None:

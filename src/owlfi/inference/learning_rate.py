@@ -30,7 +30,7 @@ def check_beta(beta: float | None) -> None:
         positive("beta", beta, number=True)
 
 
-def beta_of(fit: Fit, beta: float | None) -> float:
+def choose_beta(fit: Fit, beta: float | None) -> float:
     """The given beta, or the calibrated one.
 
     Raises ValueError where it cannot be calibrated.

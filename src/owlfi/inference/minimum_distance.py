@@ -7,7 +7,6 @@ estimate: they are tuned again there, from runs already made, and the search goe
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,20 +14,15 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.search.finite_differences import minimise_on_host, simulated_with_slopes
 from owlfi.inference.search.newton import STEPS, Minimum, minimise
 from owlfi.inference.search.objective import Objective, objective_of
-from owlfi.inference.search.sandwich import Sandwich, sandwich, sandwich_of_rows
-from owlfi.kernels.transformed import whitened
-from owlfi.points.sequences import iid
+from owlfi.inference.search.sandwich import Sandwich, sandwich
+from owlfi.inference.search.starts import compare_starts
+from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import to_real
-from owlfi.problem.rules import Rule, UStatistic, VStatistic
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate
 from owlfi.weights.quadrature import Quadrature
-from owlfi.weights.tuned import tuned_weights
-
-_FEWEST = 32  # points to compare starts on
 
 
 def minimum_distance(
@@ -62,16 +56,26 @@ def minimum_distance(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> owlfi.minimum_distance(jax.random.key(1), owlfi.Problem(model, x), rule).theta.round(1)
     Array([3., 1.], dtype=float64)
     """
-    fit = fitted("minimum_distance", key, problem, rule, starts, refined, steps, whiten, retune)
+    fit = find_minimum(
+        "minimum_distance",
+        key,
+        problem,
+        rule,
+        starts=starts,
+        refined=refined,
+        steps=steps,
+        whiten=whiten,
+        retune=retune,
+    )
     return Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
-        fit.minimum.value + fit.objective.data_term(),
+        fit.squared_mmd,
         fit.calls,
         fit.gradient_calls,
         bool(fit.minimum.converged),
@@ -84,6 +88,7 @@ class Fit(NamedTuple):
 
     objective: Objective
     minimum: Minimum
+    squared_mmd: Float[Array, ""]
     sandwich: Sandwich
     calls: int
     gradient_calls: int
@@ -91,11 +96,12 @@ class Fit(NamedTuple):
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
 
 
-def fitted(
+def find_minimum(
     method: str,
     key: Key[Array, ""],
     problem: Problem,
     rule: Rule,
+    *,
     starts: int = 16,
     refined: int = 2,
     steps: int = STEPS,
@@ -103,142 +109,79 @@ def fitted(
     retune: bool | None = None,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
+    _check(method, problem, as_rule(rule), retune)
+    as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    quadrature_key, start_key = jax.random.split(as_key(key))
+    first = _Stage(problem, rule.quadrature(quadrature_key, problem))
+    tried, calls = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
+    minima = _search_each(first.objective, tried[:refined], steps)
+    best = min(minima, key=lambda minimum: float(minimum.value))
+    last, way = first, [first.trace(best)]
+    spent = sum(int(minimum.calls) for minimum in minima)
+    retuned = rule.tuned if retune is None else retune
+    if whiten or retuned:
+        y = problem.simulator.rows(best.theta, first.quadrature.points)
+        last = _adapt(first, rule, y, whiten, retuned)
+        best = minimise(last.objective, best.theta, steps=steps)
+        way.append(last.trace(best))
+        spent += len(y) + int(best.calls)
+    spread, more = sandwich(last.objective, best.theta, excess=last.quadrature.excess)
+    return Fit(
+        last.objective,
+        best,
+        best.value + last.data_term,
+        spread,
+        first.quadrature.tuning_calls + calls + spent + more,
+        problem.simulator.derivative_calls(spent + more),
+        (jnp.concatenate([thetas for thetas, _ in way]), jnp.concatenate([v for _, v in way])),
+    )
+
+
+class _Stage:
+    """A problem on one quadrature: searches go on when either is replaced."""
+
+    def __init__(self, problem: Problem, quadrature: Quadrature):
+        self.problem, self.quadrature = problem, quadrature
+        self.objective = objective_of(problem, quadrature)
+        self.data_term = problem.data_term(quadrature.unbiased)
+
+    def trace(self, minimum: Minimum) -> tuple[Array, Array]:
+        """The thetas of a search and their squared MMD, as far as it went."""
+        seen = np.isfinite(np.asarray(minimum.values))
+        return minimum.thetas[seen], minimum.values[seen] + self.data_term
+
+
+def _adapt(
+    stage: _Stage, rule: Rule, y: Float[Array, "m d"], whiten: bool, retuned: bool
+) -> _Stage:
+    """With a kernel on data whitened by the covariance of simulations y, or weights tuned to y."""
+    problem, quadrature = stage.problem, stage.quadrature
+    if whiten:
+        covariance = np.cov(np.asarray(y).T)
+        problem = problem.with_kernel(whitening_kernel(problem.observed, covariance=covariance))
+    if retuned:
+        quadrature = rule.retune(quadrature, problem, y)
+    return _Stage(problem, quadrature)
+
+
+def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:
     problem.prior.check_continuous(method)
     if len(problem.observed) < 2:
         raise ValueError(
             f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
             "rejection_abc"
         )
-    as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
-    if retune and isinstance(rule, UStatistic):
-        raise ValueError("a U-statistic has no weights to tune; use VStatistic, or retune=False")
-    quadrature_key, start_key = jax.random.split(as_key(key))
-    quadrature = rule.quadrature(quadrature_key, problem)
-    objective = objective_of(problem, quadrature)
-    tried, calls = candidates(start_key, problem, objective, quadrature, starts)
-    minima = _searches(objective, tried[:refined], steps)
-    best = min(minima, key=lambda minimum: float(minimum.value))
-    way = [_way(objective, best)]
-    tuned_again = quadrature.pilot is not None if retune is None else retune
-    if whiten or tuned_again:
-        y = objective.rows(to_real(best.theta, objective.ends))
-        objective = _whitened(objective, y) if whiten else objective
-        quadrature = _tuned(objective, quadrature, y) if tuned_again else quadrature
-        objective = objective.on(quadrature.points, quadrature.weights)
-        best = searched(objective, best.theta, steps)
-        way.append(_way(objective, best))
-        minima += [best, best._replace(evaluations=jnp.ones((), int))]  # and that of y
-    spread, more = _sandwich(objective, best.theta, point_excess(rule, quadrature))
-    evaluated = quadrature.m * (sum(int(minimum.evaluations) for minimum in minima) + more)
-    derivatives = 0 if problem.simulator.on_host else evaluated * len(problem.prior.names)
-    thetas, values = (jnp.concatenate(parts) for parts in zip(*way, strict=True))
-    return Fit(objective, best, spread, calls + evaluated, derivatives, (thetas, values))
+    if retune:
+        rule.check_weighted("retune=True")
 
 
-def _way(objective: Objective, minimum: Minimum) -> tuple[Array, Array]:
-    seen = np.isfinite(np.asarray(minimum.values))
-    return minimum.thetas[seen], minimum.values[seen] + objective.data_term()
-
-
-def candidates(
-    key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature, count: int
-) -> tuple[Float[Array, "t p"], int]:
-    """Starts with the best first, and the simulator calls that their comparison took.
-
-    A quarter of the points, equally weighted, is enough to compare them. Runs that the rule has
-    made while it was tuned, on the same points, cost nothing again.
-
-    Raises ValueError where the simulations fail at every start.
-    """
-    thetas = problem.prior.starts(key, count)
-    few = min(quadrature.m, max(_FEWEST, quadrature.m // 4))
-    coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
-    values = _values(coarse, thetas)
-    calls = count * few
-    pilot = quadrature.pilot
-    if pilot is not None:
-        calls += pilot.calls
-        thetas = jnp.concatenate([thetas, pilot.thetas])
-        values = jnp.concatenate([values, _values_of_rows(coarse, pilot.y[:, :few])])
-    known = np.asarray(jnp.isfinite(values))
-    if not known.any():
-        raise ValueError(
-            f"y is NaN or infinite at all {len(thetas)} starts, such as theta = "
-            f"{np.asarray(thetas[0])}; mend the generator or narrow the prior"
-        )
-    order = np.argsort(np.where(known, values, np.inf))[: known.sum()]
-    return thetas[order], calls
-
-
-def points_are_independent(rule: Rule) -> bool:
-    """Whether the points of a rule are independent draws, equally weighted."""
-    return isinstance(rule, UStatistic) or (isinstance(rule, VStatistic) and rule.points is iid)
-
-
-def point_excess(rule: Rule, quadrature: Quadrature) -> Float[Array, ""] | None:
-    """The squared error that the points add to the embedding, as far as it is known.
-
-    None stands for that of independent points, 0 is taken where a rule gives no estimate.
-    """
-    certificate = quadrature.certificate
-    if certificate is None:
-        return None if points_are_independent(rule) else jnp.zeros(())
-    return jnp.maximum(jnp.nan_to_num(certificate.excess), 0.0)
-
-
-def _whitened(objective: Objective, y: Float[Array, "m d"]) -> Objective:
-    """With the kernel on data whitened by the covariance of the simulations."""
-    kernel = whitened(objective.observed, covariance=np.cov(np.asarray(y).T))
-    return eqx.tree_at(lambda o: o.kernel, objective, kernel)
-
-
-def _tuned(objective: Objective, quadrature: Quadrature, y: Float[Array, "m d"]) -> Quadrature:
-    """The same points with weights for one theta."""
-    pilot = quadrature.pilot
-    # As many copies as the pilot has thetas: what was compiled for it serves again.
-    samples = y if pilot is None else jnp.broadcast_to(y, (len(pilot.thetas), *y.shape))
-    measure = objective.simulator.measure
-    return tuned_weights(objective.kernel, measure, quadrature.points, samples)
-
-
-def searched(objective: Objective, start: Float[Array, " p"], steps: int = STEPS) -> Minimum:
-    """The minimum near a start, for simulators of both kinds."""
-    search = minimise_on_host if objective.simulator.on_host else minimise
-    return jax.block_until_ready(search(objective, start, steps=steps))
-
-
-def _searches(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
+def _search_each(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
     """One search from each start; those finished when interrupted."""
     minima: list[Minimum] = []
     try:
         for start in starts:
-            minima.append(searched(objective, start, steps))
+            minima.append(jax.block_until_ready(minimise(objective, start, steps=steps)))
     except KeyboardInterrupt:
         if not minima:
             raise
     return minima
-
-
-def _sandwich(objective: Objective, theta: Array, excess: Array | None) -> tuple[Sandwich, int]:
-    """With how often all points were simulated for it."""
-    if not objective.simulator.on_host:
-        return sandwich(objective, theta, excess=excess), 1
-    y, slopes, count = simulated_with_slopes(objective, theta)
-    return sandwich_of_rows(objective, theta, y, slopes, excess=excess), count
-
-
-def _values(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:
-    if not objective.simulator.on_host:
-        return _values_in_jax(objective, thetas)
-    y = [objective.simulator.rows(theta, objective.points) for theta in thetas]
-    return _values_of_rows(objective, jnp.stack(y))
-
-
-@eqx.filter_jit
-def _values_in_jax(objective: Objective, thetas: Array) -> Array:
-    return jax.lax.map(lambda theta: objective.at(to_real(theta, objective.ends)), thetas)
-
-
-@eqx.filter_jit
-def _values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Array:
-    return jax.lax.map(objective.of_rows, y)

@@ -18,8 +18,8 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
 from owlfi._tools.progress import collected
-from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
-from owlfi.inference.minimum_distance import fitted
+from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
+from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
@@ -38,7 +38,7 @@ class Chains(NamedTuple):
     inverse_mass_matrix: Float[Array, "chains p p"]
 
 
-class Drawn(NamedTuple):
+class Draws(NamedTuple):
     """Some draws of each chain."""
 
     v: Float[Array, "chains n p"]
@@ -74,38 +74,34 @@ def mmd_bayes(
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
     >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
     >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))
-    >>> rule = owlfi.OptimallyWeighted(64, kernel=owlfi.SquaredExponential(1.0))
+    >>> rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))
     >>> posterior = owlfi.mmd_bayes(jax.random.key(1), owlfi.Problem(model, x), rule, draws=100)
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
     ((400, 1), True)
     """
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
-    if problem.simulator.on_host:
-        raise ValueError(
-            "mmd_bayes needs the derivatives of the simulator, which is no JAX function; use "
-            "pseudo_marginal"
-        )
+    problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
-    fit = fitted("mmd_bayes", fit_key, problem, rule)
-    target = Target(fit.objective, problem.prior, jnp.array(beta_of(fit, beta)))
+    fit = find_minimum("mmd_bayes", fit_key, problem, rule)
+    target = Target(fit.objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
-    now, taken = _warmed(warm_key, target, *start, warmup)
+    now, taken = _warm_up(warm_key, target, *start, warmup)
     parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
 
-    def steps(now: Chains) -> Iterator[Drawn]:
+    def steps(now: Chains) -> Iterator[Draws]:
         for number, part in enumerate(parts):
-            now, drawn = _drawn(jax.random.fold_in(key, number), target, now, len(part))
-            yield jax.block_until_ready(drawn)
+            now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
+            yield jax.block_until_ready(made)
 
     done = collected(steps(now), len(parts), "MMD-Bayes", show=progress)
-    v = jnp.concatenate([drawn.v for drawn in done], 1)
-    evaluations = int(taken) + sum(int(drawn.simulated) for drawn in done)
-    divergent = sum(int(drawn.divergent) for drawn in done) / v[..., 0].size
+    v = jnp.concatenate([made.v for made in done], 1)
+    evaluations = int(taken) + sum(int(made.simulated) for made in done)
+    divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
     theta = from_real(v, fit.objective.ends).reshape(-1, v.shape[-1])
     weights = jnp.full(len(theta), 1 / len(theta))
-    calls = fit.calls + evaluations * len(fit.objective.points)
+    calls = fit.calls + evaluations * fit.objective.m
     return Posterior(problem.prior.names, theta, weights, calls, chains, about | diagnostics(v))
 
 
@@ -139,7 +135,7 @@ def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tu
 
 
 @eqx.filter_jit
-def _warmed(
+def _warm_up(
     key: Key[Array, ""], target: Target, starts: Array, covariance: Array, steps: int
 ) -> tuple[Chains, Array]:
     def warm(case: tuple[Array, Array]) -> tuple[Chains, Array]:
@@ -158,7 +154,7 @@ def _warmed(
 
 
 @eqx.filter_jit
-def _drawn(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Drawn]:
+def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Draws]:
     kernel = blackjax().nuts.build_kernel()
 
     def run(case: tuple[Array, Chains]) -> tuple[Any, tuple[Array, ...]]:
@@ -174,4 +170,4 @@ def _drawn(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple
 
     keys = jax.random.split(key, len(chains.step_size))
     states, (v, simulated, divergent) = jax.lax.map(run, (keys, chains))
-    return chains._replace(states=states), Drawn(v, simulated.sum(), divergent.sum())
+    return chains._replace(states=states), Draws(v, simulated.sum(), divergent.sum())

@@ -15,10 +15,9 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_array, as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collected
-from owlfi.inference.minimum_distance import fitted
-from owlfi.inference.search.finite_differences import minimise_on_host
+from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.newton import Minimum, minimise_each
-from owlfi.inference.search.objective import Objective, gauss_newton_model
+from owlfi.inference.search.objective import gauss_newton_model
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import simulate
@@ -54,7 +53,7 @@ def posterior_bootstrap(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> problem = owlfi.Problem(model, x)
     >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=20).draws.shape
     (20, 2)
@@ -63,7 +62,7 @@ def posterior_bootstrap(
     if not float(as_array("prior_strength", prior_strength)) >= 0:
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
     fit_key, key = jax.random.split(as_key(key))
-    fit = fitted("posterior_bootstrap", fit_key, problem, rule)
+    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule)
     parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
     extra = pseudo_samples if prior_strength > 0 else 0
 
@@ -73,15 +72,16 @@ def posterior_bootstrap(
             x = _with_pseudo_samples(x_key, problem, len(part), extra)
             shares = _shares(share_key, problem, len(part), prior_strength, extra)
             starts = jnp.broadcast_to(fit.minimum.theta, (len(part), len(problem.prior.names)))
-            yield jax.block_until_ready(_fits(fit.objective, x, shares, starts))
+            found = minimise_each(fit.objective, x, starts, shares=shares, model=gauss_newton_model)
+            yield jax.block_until_ready(found)
 
     minima = collected(steps(), len(parts), "Posterior bootstrap", show=progress)
     theta = jnp.concatenate([minimum.theta for minimum in minima])
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
-    evaluations = sum(int(minimum.evaluations.sum()) for minimum in minima)
+    searched = sum(int(minimum.calls.sum()) for minimum in minima)
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
-    calls = fit.calls + evaluations * len(fit.objective.points) + len(theta) * extra
+    calls = fit.calls + searched + len(theta) * extra
     return _posterior(problem, theta, good, calls, about)
 
 
@@ -123,14 +123,3 @@ def _with_pseudo_samples(
     drawn = rows.reshape(count, extra, -1)
     repeated = jnp.broadcast_to(problem.observed, (count, *problem.observed.shape))
     return jnp.concatenate([repeated, drawn], 1)
-
-
-def _fits(objective: Objective, x: Array | None, shares: Array, starts: Array) -> Minimum:
-    if not objective.simulator.on_host:
-        return minimise_each(objective, x, starts, shares=shares, model=gauss_newton_model)
-    samples = [objective.observed] * len(shares) if x is None else x
-    minima = [
-        minimise_on_host(objective.with_data(rows, share), start)
-        for rows, share, start in zip(samples, shares, starts, strict=True)
-    ]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *minima)

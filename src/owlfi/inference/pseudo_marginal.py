@@ -8,7 +8,6 @@ the less they differ.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +17,10 @@ from scipy.stats import norm
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collected
-from owlfi.inference.learning_rate import beta_of, check_beta, real_covariance
-from owlfi.inference.minimum_distance import fitted, points_are_independent
+from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
+from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.mmd_bayes import diagnostics
-from owlfi.inference.search.objective import Objective
-from owlfi.measures import FrozenContinuous
+from owlfi.inference.search.objective import Objective, value_at
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real
@@ -41,7 +39,7 @@ class Noise(NamedTuple):
     """How points are first drawn, how they move, and the objective on them."""
 
     first: Callable[[np.random.Generator], Design]
-    moved: Callable[[np.random.Generator, Design], Design]
+    move: Callable[[np.random.Generator, Design], Design]
     objective: Callable[[Design], Objective]
     calls: int = 0
     """Simulator calls that tuned the designs."""
@@ -79,16 +77,16 @@ def pseudo_marginal(
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
-    fit = fitted("pseudo_marginal", fit_key, problem, rule)
-    rate, random = beta_of(fit, beta), numpy_generator(key)
-    noise = _noise(bank_key, problem, rule, fit.objective, designs)
+    fit = find_minimum("pseudo_marginal", fit_key, problem, rule)
+    rate, random = choose_beta(fit, beta), numpy_generator(key)
+    noise = _choose_noise(bank_key, problem, rule, fit.objective, designs)
     centre, covariance = (np.asarray(array) for array in real_covariance(fit))
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
     log_density = _log_density(problem, rate, noise)
 
-    def stepped(state: State) -> State:
+    def step(state: State) -> State:
         v = state.v + jumps @ random.standard_normal(len(centre))
-        design = noise.moved(random, state.design)
+        design = noise.move(random, state.design)
         proposed = State(v, design, log_density(v, design))
         better = proposed.log_density - state.log_density > np.log(random.uniform())
         return proposed if better else state
@@ -97,7 +95,7 @@ def pseudo_marginal(
         firsts = [noise.first(random) for _ in range(chains)]
         states = [State(centre, design, log_density(centre, design)) for design in firsts]
         for _ in range(warmup + draws):
-            states = [stepped(state) for state in states]
+            states = [step(state) for state in states]
             yield states
 
     warmup = draws // 5
@@ -117,37 +115,33 @@ def _log_density(
     problem: Problem, beta: float, noise: Noise
 ) -> Callable[[np.ndarray, Design], float]:
     """Of the state; -∞ where the simulation fails, which is then never accepted."""
-    prior, on_host = problem.prior, problem.simulator.on_host
-    scipy_prior = any(isinstance(marginal, FrozenContinuous) for marginal in prior.marginals)
-    log_prior = Prior.real_log_density if scipy_prior else _log_prior
+    prior = problem.prior
+    log_prior = prior.control.compile(Prior.real_log_density)
 
     def log_density(place: np.ndarray, design: Design) -> float:
-        v, objective = jnp.asarray(place), noise.objective(design)
-        value = _value(objective, objective.rows(v)) if on_host else _at(objective, v)
-        total = float(log_prior(prior, v)) - beta * float(value)
+        v = jnp.asarray(place)
+        total = float(log_prior(prior, v)) - beta * float(value_at(noise.objective(design), v))
         return total if np.isfinite(total) else -np.inf
 
     return log_density
 
 
-def _noise(
+def _choose_noise(
     key: Key[Array, ""], problem: Problem, rule: Rule, objective: Objective, designs: int
 ) -> Noise:
-    if points_are_independent(rule):
-        return _correlated(problem, objective)
+    if rule.independent:
+        return _correlate_noise(problem, objective)
     bank = [rule.quadrature(k, problem) for k in jax.random.split(key, designs)]
     objectives = [objective.on(design.points, design.weights) for design in bank]
 
-    def moved(random: np.random.Generator, design: Design) -> Design:
+    def move(random: np.random.Generator, design: Design) -> Design:
         return design if random.uniform() < _SAME_DESIGN else random.integers(designs)
 
-    calls = sum(design.pilot.calls for design in bank if design.pilot is not None)
-    return Noise(
-        lambda random: random.integers(designs), moved, lambda i: objectives[int(i)], calls
-    )
+    calls = sum(design.tuning_calls for design in bank)
+    return Noise(lambda random: random.integers(designs), move, lambda i: objectives[int(i)], calls)
 
 
-def _correlated(problem: Problem, objective: Objective) -> Noise:
+def _correlate_noise(problem: Problem, objective: Objective) -> Noise:
     """Independent points whose normal scores move by a short autoregressive step."""
     shape = objective.points.shape
     rest = (1 - _CORRELATION**2) ** 0.5
@@ -161,16 +155,3 @@ def _correlated(problem: Problem, objective: Objective) -> Noise:
         lambda random, scores: _CORRELATION * scores + rest * random.standard_normal(shape),
         on,
     )
-
-
-@eqx.filter_jit
-def _at(objective: Objective, v: Array) -> Array:
-    return objective.at(v)
-
-
-@eqx.filter_jit
-def _value(objective: Objective, y: Array) -> Array:
-    return objective.of_rows(y)
-
-
-_log_prior = eqx.filter_jit(Prior.real_log_density)

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper: random restarts and a gradient optimiser, any of optax's.
+"""Minimum-distance estimation by Algorithm 2: random restarts and any gradient optimiser of optax.
 
 The paper draws new points at every step; here they stay, so that the gradient is exact and the
 restarts can be compared. `minimum_distance` takes far fewer simulator calls.
@@ -8,33 +8,22 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.minimum_distance import candidates, point_excess
+from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.objective import Objective, objective_of
 from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.starts import compare_starts
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 from owlfi.results import Estimate
 
 _FLAT = 1e-6
-
-
-class Descent(NamedTuple):
-    """The best of a descent, and its way."""
-
-    theta: Float[Array, "... p"]
-    value: Float[Array, "..."]
-    slope: Float[Array, "..."]
-    """The largest derivative at the end, on the real line."""
-    thetas: Float[Array, "... steps p"]
-    values: Float[Array, "... steps"]
 
 
 def random_restarts(
@@ -58,7 +47,7 @@ def random_restarts(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> problem, fewer = owlfi.Problem(model, x), {"starts": 16, "restarts": 2}
     >>> estimate = owlfi.random_restarts(jax.random.key(1), problem, rule, **fewer)
     >>> estimate.theta.round(1), estimate.calls
@@ -66,54 +55,50 @@ def random_restarts(
     """
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
-    if problem.simulator.on_host:
-        raise ValueError(
-            "random_restarts needs the derivatives of the simulator, which is no JAX function; "
-            "use minimum_distance"
-        )
+    problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(quadrature_key, problem)
     objective = objective_of(problem, quadrature)
-    tried, calls = candidates(start_key, problem, objective, quadrature, starts)
+    tried, calls = compare_starts(start_key, problem, objective, quadrature, starts)
     chosen = optax.adam(0.04) if optimizer is None else optimizer
-    found = descend_each(objective, tried[:restarts], chosen, steps)
-    best = jax.tree.map(lambda leaf: leaf[int(np.nanargmin(found.value))], found)
-    spread = sandwich(objective, best.theta, excess=point_excess(rule, quadrature))
-    evaluated = quadrature.m * (len(found.value) * steps + 1)
+    best = _descend(objective, tried[:restarts], chosen, steps)
+    spread, more = sandwich(objective, best.thetas[best.lowest], excess=quadrature.excess)
+    evaluated = quadrature.m * len(tried[:restarts]) * steps + more
+    values = best.values + problem.data_term(quadrature.unbiased)
     return Estimate(
         problem.prior.names,
-        best.theta,
+        best.thetas[best.lowest],
         spread.covariance,
-        best.value + objective.data_term(),
+        values[best.lowest],
         calls + evaluated,
-        evaluated * len(problem.prior.names),
-        bool(best.slope < _FLAT),
+        problem.simulator.derivative_calls(evaluated),
+        bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,
-        best.values + objective.data_term(),
+        values,
     )
 
 
-@eqx.filter_jit
-def descend_each(
+class _Best(NamedTuple):
+    """The descent that came lowest, and the step at which it did."""
+
+    thetas: Float[Array, "steps p"]
+    values: Float[Array, " steps"]
+    slopes: Float[Array, " steps"]
+    lowest: int
+
+
+def _descend(
     objective: Objective,
     starts: Float[Array, "b p"],
     optimizer: optax.GradientTransformation,
     steps: int,
-) -> Descent:
-    """One descent from each start; where simulations fail (NaN), the gradient counts as 0."""
-    slope = jax.value_and_grad(objective.at)
+) -> _Best:
+    bank = objective.points[None], objective.weights[None]
+    at, anything = to_real(starts, objective.ends), jax.random.key(0)  # a bank of one has no choice
+    found = _descend_each(anything, objective, bank, at, optimizer, steps)
+    start, step = np.unravel_index(np.nanargmin(found.values), found.values.shape)
+    thetas = objective.theta_of(found.vs[start])
+    return _Best(thetas, found.values[start], found.slopes[start], int(step))
 
-    def descend(start: Array) -> Descent:
-        def step(state: tuple[Array, optax.OptState], _: None) -> tuple[tuple, tuple]:
-            v, memory = state
-            value, gradient = slope(v)
-            change, memory = optimizer.update(jnp.nan_to_num(gradient), memory, v)
-            return (optax.apply_updates(v, change), memory), (v, value, jnp.abs(gradient).max())
 
-        v = to_real(start, objective.ends)
-        _, (vs, values, slopes) = jax.lax.scan(step, (v, optimizer.init(v)), length=steps)
-        best = jnp.nanargmin(values)
-        thetas = from_real(vs, objective.ends)
-        return Descent(thetas[best], values[best], slopes[best], thetas, values)
-
-    return jax.lax.map(descend, starts)
+_descend_each = eqx.filter_jit(descend_each)

@@ -17,17 +17,17 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collected
-from owlfi.inference.abc import distances, prior_runs, simulated_in_chunks
+from owlfi.inference.abc import measure_distances, simulate_in_chunks, simulate_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
-from owlfi.problem.rules import Rule
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Posterior
 from owlfi.weights.quadrature import Quadrature
 
 _WIDER = 2.0  # than the accepted draws is the proposal (Beaumont et al. 2009)
 
 
-class Proposal(NamedTuple):
+class Cloud(NamedTuple):
     """Normals of one covariance around weighted centres, on the real line."""
 
     centres: Float[Array, "n p"]
@@ -40,7 +40,7 @@ class Runs(NamedTuple):
 
     v: Float[Array, "t p"]
     distances: Float[np.ndarray, " t"]
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[Cloud, ...]
     calls: int
 
 
@@ -65,7 +65,7 @@ def sequential_abc(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> posterior = owlfi.sequential_abc(jax.random.key(1), owlfi.Problem(model, x), rule, rounds=2)
     >>> first, last = posterior.about["thresholds"]
     >>> posterior.draws.shape, first > last
@@ -76,7 +76,7 @@ def sequential_abc(
     if not 2 <= as_count("keep", keep) <= as_count("draws", draws):
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))
-    quadrature = rule.quadrature(rule_key, problem)
+    quadrature = as_rule(rule).quadrature(rule_key, problem)
     steps = _rounds(key, problem, quadrature, draws, keep, rounds)
     history = collected(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)
@@ -105,13 +105,13 @@ def _rounds(
     for number in range(rounds):
         round_key, proposals = jax.random.fold_in(key, number), runs.proposals
         if number == 0:
-            made = prior_runs(round_key, problem, quadrature, draws)
+            made = simulate_prior(round_key, problem, quadrature, draws)
         else:
-            proposals = (*proposals, _proposal(problem, runs, keep))
-            thetas = from_real(_drawn(round_key, proposals[-1], draws), ends)
-            made = simulated_in_chunks(problem, thetas, quadrature)
+            proposals = (*proposals, _propose(problem, runs, keep))
+            thetas = from_real(_draw(round_key, proposals[-1], draws), ends)
+            made = simulate_in_chunks(problem, thetas, quadrature)
         v = jnp.concatenate([runs.v, to_real(made.thetas, ends)])
-        found = np.concatenate([runs.distances, distances(problem, made)])
+        found = np.concatenate([runs.distances, measure_distances(problem, made)])
         runs = Runs(v, found, proposals, runs.calls + made.calls)
         yield runs
 
@@ -132,23 +132,23 @@ def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Ar
     return best, jax.nn.softmax(logs)
 
 
-def _proposal(problem: Problem, runs: Runs, keep: int) -> Proposal:
+def _propose(problem: Problem, runs: Runs, keep: int) -> Cloud:
     best, weights = _best(problem, runs, keep)
     v = runs.v[best]
     centred = v - weights @ v
     covariance = _WIDER * (centred * weights[:, None]).T @ centred
     tiny = 1e-12 * jnp.trace(covariance) * jnp.eye(v.shape[1])
-    return Proposal(v, weights, jnp.linalg.cholesky(covariance + tiny))
+    return Cloud(v, weights, jnp.linalg.cholesky(covariance + tiny))
 
 
-def _drawn(key: Key[Array, ""], proposal: Proposal, n: int) -> Float[Array, "n p"]:
+def _draw(key: Key[Array, ""], proposal: Cloud, n: int) -> Float[Array, "n p"]:
     choice_key, noise_key = jax.random.split(key)
     chosen = jax.random.choice(choice_key, len(proposal.weights), (n,), p=proposal.weights)
     noise = jax.random.normal(noise_key, (n, proposal.centres.shape[1]))
     return proposal.centres[chosen] + noise @ proposal.root.T
 
 
-def _log_density(proposal: Proposal, v: Float[Array, "n p"]) -> Float[Array, " n"]:
+def _log_density(proposal: Cloud, v: Float[Array, "n p"]) -> Float[Array, " n"]:
     differences = v[:, None] - proposal.centres
     scaled = jnp.linalg.solve(proposal.root, differences.reshape(-1, v.shape[1]).T)
     exponents = -0.5 * (scaled**2).sum(0).reshape(len(v), -1)

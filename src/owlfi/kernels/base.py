@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable
 from functools import reduce
-from operator import mul
+from operator import add, mul
 from typing import Any
 
 import equinox as eqx
@@ -12,10 +12,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, positive
+from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
 
 class Kernel(eqx.Module):
-    """A symmetric positive semi-definite function of two points of R^d."""
+    """A symmetric positive semi-definite function of two points of R^d.
+
+    Sums over pairs are those of samples that need no checks, for the inside of programs.
+    """
 
     __array_ufunc__ = None  # array * kernel asks the kernel, not each entry
 
@@ -36,6 +40,33 @@ class Kernel(eqx.Module):
         """k(x_i, x_i)."""
         rows = as_rows("x", x)
         return jax.vmap(self)(rows, rows)
+
+    def row_sums(
+        self, y: Float[Array, "m d"], x: Float[Array, "n d"], weights: Float[Array, " n"]
+    ) -> Float[Array, " m"]:
+        """Σ_j weights_j k(y_i, x_j) for each i, in bounded memory."""
+        return sum_rows(self._tile, split_columns(y), split_columns(x), weights)
+
+    def self_sum(self, x: Float[Array, "n d"], weights: Float[Array, " n"]) -> Float[Array, ""]:
+        """Σ_ij weights_i weights_j k(x_i, x_j), in bounded memory."""
+        rows = split_columns(x)
+        return sum_pairs(self._tile, rows, rows, weights)
+
+    def _tile(self, y: Rows, x: Rows, weights: Float[Array, " n"]) -> Float[Array, " m"]:
+        return self.gram(join_columns(y), join_columns(x)) @ weights
+
+    def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
+        """The map to coordinates in which k is exp(-|a - b|²/2), None where there is none."""
+        return None
+
+    @property
+    def stationary(self) -> bool:
+        """Whether it is known to depend on the difference of two points alone."""
+        return False
+
+    def stretch(self, factor: Any) -> "Kernel":
+        """k(x / factor, y / factor): all lengthscales multiplied."""
+        return StretchedKernel(self, factor)
 
     def __add__(self, other: Any) -> "Kernel":
         if isinstance(other, (int, float)) and other == 0:
@@ -104,6 +135,10 @@ class ProductKernel(CoordinateKernel):
 
     factors: tuple[Kernel, ...]
 
+    @property
+    def stationary(self) -> bool:
+        return all(factor.stationary for factor in self.factors)
+
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return reduce(mul, (factor.gram(x, y) for factor in self.factors))
 
@@ -130,8 +165,18 @@ class SumKernel(Kernel):
 
     terms: tuple[Kernel, ...]
 
+    @property
+    def stationary(self) -> bool:
+        return all(term.stationary for term in self.terms)
+
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        return sum((term.gram(x, y) for term in self.terms[1:]), self.terms[0].gram(x, y))
+        return reduce(add, (term.gram(x, y) for term in self.terms))
+
+    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        return reduce(add, (term.row_sums(y, x, weights) for term in self.terms))
+
+    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
+        return reduce(add, (term.self_sum(x, weights) for term in self.terms))
 
 
 class ScaledKernel(Kernel):
@@ -140,8 +185,33 @@ class ScaledKernel(Kernel):
     kernel: Kernel
     factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
 
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return self.factor * self.kernel.gram(x, y)
+
+    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        return self.factor * self.kernel.row_sums(y, x, weights)
+
+    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
+        return self.factor * self.kernel.self_sum(x, weights)
+
+
+class StretchedKernel(Kernel):
+    """k(x / factor, y / factor); made by `k.stretch(factor)`."""
+
+    kernel: Kernel
+    factor: Float[Array, ""] | float
+
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
+    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        x, y = as_samples(x, y)
+        return self.kernel.gram(x / self.factor, y / self.factor)
 
 
 class Constant(Kernel):
@@ -152,6 +222,16 @@ class Constant(Kernel):
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         return jnp.full((x.shape[0], y.shape[0]), self.value)
+
+    @property
+    def stationary(self) -> bool:
+        return True
+
+    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        return jnp.full(y.shape[0], self.value * weights.sum())
+
+    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
+        return self.value * weights.sum() ** 2
 
 
 class FunctionKernel(Kernel):

@@ -22,6 +22,10 @@ class Separable(CoordinateKernel):
 
     kernel: CoordinateKernel
 
+    @property
+    def stationary(self) -> bool:
+        return True
+
     def __check_init__(self) -> None:
         if not (isinstance(self.kernel, CoordinateKernel) and self.kernel.separable(1)):
             raise ValueError(

@@ -1,5 +1,6 @@
 """Kernels on data whose columns are correlated or have different scales."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,11 +23,28 @@ class Transformed(Kernel):
     kernel: Kernel
     matrix: Float[Array, "e d"]
 
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
+    def stretch(self, factor: Any) -> "Transformed":
+        return Transformed(self.kernel.stretch(factor), self.matrix)
+
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)
 
+    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        return self.kernel.row_sums(y @ self.matrix.T, x @ self.matrix.T, weights)
 
-def whitened(observed: Any, scale: float = 1.0, covariance: Any = None) -> Transformed:
+    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
+        return self.kernel.self_sum(x @ self.matrix.T, weights)
+
+    def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
+        inner = self.kernel.gaussian_coordinates()
+        return None if inner is None else lambda rows: inner(rows @ self.matrix.T)
+
+
+def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) -> Transformed:
     """A squared exponential of the data in coordinates where their covariance is the identity.
 
     observed: (n, d), with n > d rows that span all columns.
@@ -40,8 +58,8 @@ def whitened(observed: Any, scale: float = 1.0, covariance: Any = None) -> Trans
     Raises ValueError where a column depends linearly on the others.
 
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
-    >>> same = whitened(x * [1.0, 1000.0]).gram(x * [1.0, 1000.0], x * [1.0, 1000.0])
-    >>> bool(jnp.allclose(same, whitened(x).gram(x, x)))
+    >>> same = whitening_kernel(x * [1.0, 1000.0]).gram(x * [1.0, 1000.0], x * [1.0, 1000.0])
+    >>> bool(jnp.allclose(same, whitening_kernel(x).gram(x, x)))
     True
     """
     x = np.asarray(as_rows("observed", observed))

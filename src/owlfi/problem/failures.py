@@ -3,7 +3,6 @@
 import warnings
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,7 +10,7 @@ from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.problem.simulations import Simulations
 from owlfi.weights.optimal import optimal_weights
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, unweighted
 
 WAYS = ("reject", "reweight")
 
@@ -21,14 +20,14 @@ def without_failures(
     failed: Any,
     *,
     on_failure: str = "reject",
-    kernel: Kernel | None = None,
+    base_kernel: Kernel | None = None,
     measure: Measure | None = None,
 ) -> Simulations:
     """Simulations that can be used although the rows marked in `failed` (t, m) have no y.
 
     on_failure: "reject" leaves out each theta with a failed run; "reweight" keeps it, with optimal
         weights for the points that remain and weight 0 for the others.
-    kernel, measure: the base kernel c and the measure of u, for "reweight" of other weights than
+    base_kernel, measure: c and the measure of u, for "reweight" of other weights than
         equal ones.
 
     Raises ValueError for another way, where nothing remains, and for a U-statistic or weights
@@ -50,7 +49,7 @@ def without_failures(
             f"no theta is left: {failed.sum()} of {failed.size} runs failed, at least one at each "
             "theta; mend the simulator or narrow the range of theta"
         )
-    kept = _chosen(runs, usable)
+    kept = runs.at(usable)
     if on_failure == "reject" or not failed[usable].any():
         return kept
     warnings.warn(
@@ -58,7 +57,7 @@ def without_failures(
         'u bias the estimate (on_failure="reject" leaves out the thetas instead)',
         stacklevel=2,
     )
-    return _reweighted(kept, failed[usable], kernel, measure)
+    return _reweight(kept, failed[usable], base_kernel, measure)
 
 
 def check_way(on_failure: str) -> None:
@@ -67,25 +66,12 @@ def check_way(on_failure: str) -> None:
         raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
 
 
-def _chosen(runs: Simulations, usable: np.ndarray) -> Simulations:
-    q = at_thetas(runs.quadrature, usable)
-    weights = None if runs.importance is None else runs.importance[usable]
-    return Simulations(runs.thetas[usable], q, runs.y[usable], runs.calls, weights)
-
-
-def at_thetas(q: Quadrature, index: Any) -> Quadrature:
-    """The designs of some thetas, where each has one of its own; otherwise the one of all."""
-    if q.points.ndim == 2:
-        return q
-    return jax.tree.map(lambda leaf: leaf[index], q)
-
-
 def _scalars(q: Quadrature) -> tuple[Any, ...]:
     return q.squared_worst_case_error, q.condition, q.nugget
 
 
-def _reweighted(
-    runs: Simulations, failed: np.ndarray, kernel: Kernel | None, measure: Measure | None
+def _reweight(
+    runs: Simulations, failed: np.ndarray, base_kernel: Kernel | None, measure: Measure | None
 ) -> Simulations:
     q = runs.quadrature
     if q.unbiased:
@@ -96,28 +82,26 @@ def _reweighted(
     scalars = np.empty((3, t))
     for i in range(t):
         good = ~failed[i]
-        part = _weights(q, points[i][good], kernel, measure)
+        part = _weigh(q, points[i][good], base_kernel, measure)
         weights[i, good], scalars[:, i] = part.weights, _scalars(part)
     quadrature = Quadrature(jnp.asarray(points), jnp.asarray(weights), *jnp.asarray(scalars))
-    y = _filled(runs.y, failed)
+    y = _fill(runs.y, failed)
     return Simulations(runs.thetas, quadrature, y, runs.calls, runs.importance)
 
 
-def _weights(
-    q: Quadrature, points: np.ndarray, kernel: Kernel | None, measure: Measure | None
+def _weigh(
+    q: Quadrature, points: np.ndarray, base_kernel: Kernel | None, measure: Measure | None
 ) -> Quadrature:
-    if kernel is not None and measure is not None:
-        return optimal_weights(kernel, measure, points)
+    if base_kernel is not None and measure is not None:
+        return optimal_weights(base_kernel, measure, points)
     if not np.allclose(q.weights, 1 / q.m, rtol=1e-12, atol=0):
         raise ValueError(
-            'on_failure="reweight" needs the base kernel c of the weights; give kernel='
+            'on_failure="reweight" needs the base kernel c of the weights; give base_kernel='
         )
-    n = len(points)
-    blank = jnp.ones(())
-    return Quadrature(jnp.asarray(points), jnp.full(n, 1 / n), jnp.nan * blank, blank, 0 * blank)
+    return unweighted(jnp.asarray(points))
 
 
-def _filled(y: Any, failed: np.ndarray) -> Any:
+def _fill(y: Any, failed: np.ndarray) -> Any:
     """Some row of the same theta where one failed: its weight is 0, but 0 · NaN is not."""
     first = np.argmin(failed, axis=1)
     filler = np.asarray(y)[np.arange(len(failed)), first][:, None]

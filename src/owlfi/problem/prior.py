@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_rows
+from owlfi._tools.control import HOST, JAX, HostControl, JaxControl
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
@@ -89,6 +90,11 @@ class Prior(eqx.Module):
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
         ends = self.bounds
         return self.log_density(from_real(v, ends)) + log_slope(v, ends).sum(-1)
+
+    @property
+    def control(self) -> JaxControl | HostControl:
+        """The loops in which its densities may be called: those of JAX, or Python's."""
+        return JAX if all(marginal.traceable for marginal in self.marginals) else HOST
 
     def check_continuous(self, method: str) -> None:
         """Raises ValueError where a parameter takes separate values, which have no gradient."""

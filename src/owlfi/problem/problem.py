@@ -1,17 +1,20 @@
 """The statement of a problem: a simulator, what was observed, and what is believed beforehand."""
 
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
 from owlfi.kernels.median import median_heuristic
-from owlfi.mmd import data_term, squared_mmd
+from owlfi.mmd import data_term, own_factors, squared_mmd
 from owlfi.problem.observed import as_observed
 from owlfi.problem.prior import Prior
+from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.weights.quadrature import Quadrature
 
@@ -23,7 +26,7 @@ class Problem(eqx.Module):
     observed: x, (n, d), or (n,) where d = 1; any n; an array, a data frame, or the path of a CSV
         file (`read_csv` to choose its columns).
     prior: of the simulator's parameters, by their names; the simulator's own where left out.
-    kernel: the data kernel k; a squared exponential at the median lengthscale of the observations
+    data_kernel: k; a squared exponential at the median lengthscale of the observations
         where left out. It stays fixed, and so does the data term Σ k(x, x') / n².
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
@@ -41,35 +44,64 @@ class Problem(eqx.Module):
     simulator: Simulator
     observed: Float[Array, "n d"]
     prior: Prior
-    kernel: Kernel
-    data_term: Float[Array, ""]
+    data_kernel: Kernel
     median: bool = eqx.field(static=True)
     """Whether k was chosen by the median lengthscale of the observations."""
 
     def __init__(
-        self, simulator: Simulator, observed: Any, prior: Prior | None = None, kernel: Any = None
+        self,
+        simulator: Simulator,
+        observed: Any,
+        *,
+        prior: Prior | None = None,
+        data_kernel: Any = None,
     ):
         self.simulator = as_simulator(simulator)
         self.observed = as_observed(observed)
         self.prior = _prior_of(simulator, prior)
         _check_dimension(simulator, self.observed)
-        self.median = kernel is None
-        if kernel is None:
-            self.kernel = SquaredExponential(median_heuristic(self.observed, name="observed"))
+        self.median = data_kernel is None
+        if data_kernel is None:
+            scale = median_heuristic(self.observed, name="observed")
+            self.data_kernel = SquaredExponential(scale)
         else:
-            self.kernel = as_kernel(kernel)
-        self.data_term = data_term(self.kernel, self.observed)
+            self.data_kernel = as_kernel(data_kernel)
+
+    def with_kernel(self, data_kernel: Any) -> "Problem":
+        """The same problem with another data kernel."""
+        return Problem(self.simulator, self.observed, prior=self.prior, data_kernel=data_kernel)
+
+    def stretch(self, factor: float) -> "Problem":
+        """The same problem with the lengthscales of its data kernel multiplied."""
+        return eqx.tree_at(lambda p: p.data_kernel, self, self.data_kernel.stretch(factor))
+
+    def pilot(self, quadrature: Quadrature) -> Simulations:
+        """The runs that a rule has made to tune its weights, on the points of its quadrature."""
+        known = quadrature.pilot
+        if known is not None:
+            return Simulations(known.thetas, quadrature, known.y, known.calls)
+        y = jnp.zeros((0, quadrature.m, self.observed.shape[1]))
+        return Simulations(jnp.zeros((0, len(self.prior.names))), quadrature, y, 0)
 
     def squared_mmd(self, y: Any, quadrature: Quadrature) -> Float[Array, "..."]:
         """The squared MMD between the observations and simulations y (..., m, d).
 
         y: simulated on the points of the quadrature, at any number of thetas.
         """
-        if quadrature.unbiased:
-            return squared_mmd(self.kernel, y, self.observed, unbiased=True)
-        return squared_mmd(
-            self.kernel, y, self.observed, quadrature.weights, data_term=self.data_term
-        )
+        data_term = self.data_term(quadrature.unbiased)
+        return squared_mmd(self.data_kernel, y, self.observed, quadrature, data_term=data_term)
+
+    def data_term(self, unbiased: bool = False) -> Float[Array, ""]:
+        """The part of the squared MMD that depends on the observations alone."""
+        pairs, single = own_factors(len(self.observed), unbiased)
+        return pairs * self._own_sums[0] - single * self._own_sums[1]
+
+    @cached_property
+    def _own_sums(self) -> tuple[Array, Array]:
+        """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n, once: a problem with a part replaced is new."""
+        with jax.ensure_compile_time_eval():
+            own = self.data_kernel.diagonal(self.observed).mean()
+            return data_term(self.data_kernel, self.observed), own
 
 
 def _prior_of(simulator: Simulator, prior: Prior | None) -> Prior:
@@ -87,12 +119,8 @@ def _prior_of(simulator: Simulator, prior: Prior | None) -> Prior:
 
 def _check_dimension(simulator: Simulator, observed: Array) -> None:
     """Of generators that can tell the dimension of y without running."""
-    if simulator.on_host or is_traced(observed):
-        return
-    theta = jax.ShapeDtypeStruct((len(simulator.parameters),), float)
-    u = jax.ShapeDtypeStruct((2, simulator.measure.dim), float)
-    d = jax.eval_shape(simulator.rows, theta, u).shape[1]
-    if observed.shape[1] != d:
+    d = None if is_traced(observed) else simulator.columns()
+    if d not in (None, observed.shape[1]):
         raise ValueError(
             f"observed has {observed.shape[1]} columns where the simulator gives {d} "
             f"(shape {observed.shape})"

@@ -51,14 +51,14 @@ def recommend(
     budget: int,
     *,
     theta: Any = None,
-    kernel: Any = None,
+    data_kernel: Any = None,
     key: Key[Array, ""] | None = None,
 ) -> Recommendation:
     """Optimal or equal weights, and with how many points?
 
     budget: the simulations that can be made for one theta, the pilot's included.
     theta: where the pilot is run; the simulator's usual theta, or the median of its prior.
-    kernel: the data kernel k; a squared exponential at the median lengthscale of the pilot's y.
+    data_kernel: k; a squared exponential at the median lengthscale of the pilot's y.
 
     A pilot of at most 128 Sobol points is run and timed. The certificates of the whole pilot and
     of its first half give a rate in m, which is extrapolated to the budget. The comparison is at
@@ -73,22 +73,22 @@ def recommend(
     """
     budget = as_count("budget", budget, 2 * FEWEST)
     key = jax.random.key(0) if key is None else key
-    theta = _theta(as_simulator(simulator), theta)
+    theta = _choose_theta(as_simulator(simulator), theta)
     size = 2 ** int(np.log2(min(_PILOT, budget)))
     u = sobol(key, size, simulator.measure)
-    y, calls, seconds = _runs(simulator, theta, u)
-    k = _data_kernel(y) if kernel is None else as_kernel(kernel)
+    y, calls, seconds = _run_pilot(simulator, theta, u)
+    k = _median_kernel(y) if data_kernel is None else as_kernel(data_kernel)
     whole, half = (tuned_weights(k, simulator.measure, u[:n], y[:n]) for n in (size, size // 2))
     m = min(budget, _LARGEST_DENSE)
     more = budget + int(min(_weighing(m) / seconds, 1e6 * budget))
     optimal, equal = (
-        _extrapolated(whole, half, field, points)
+        _extrapolate(whole, half, field, points)
         for field, points in (("excess", m), ("equal", more))
     )
     return _answer(whole, m, more, optimal, equal, seconds, calls)
 
 
-def _theta(simulator: Simulator, theta: Any) -> Any:
+def _choose_theta(simulator: Simulator, theta: Any) -> Any:
     if theta is not None:
         return theta
     if simulator.theta is not None:
@@ -99,25 +99,25 @@ def _theta(simulator: Simulator, theta: Any) -> Any:
     return Product(*simulator.prior.marginals).from_uniform(middle)[0]
 
 
-def _runs(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, float]:
+def _run_pilot(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, float]:
     """y (m, d), simulator calls, and the seconds of one.
 
     Fast simulators are timed on all points again, now that they are compiled.
     """
 
-    def timed(check: bool) -> tuple[Simulations, float]:
+    def measure(check: bool) -> tuple[Simulations, float]:
         start = time.perf_counter()
         runs = jax.block_until_ready(simulate(simulator, theta, unweighted(u), check=check))
         return runs, max((time.perf_counter() - start) / runs.calls, 1e-9)
 
-    runs, seconds = timed(check=True)
-    if simulator.on_host or seconds > _SLOW:
+    runs, seconds = measure(check=True)
+    if not simulator.control.compiles or seconds > _SLOW:
         return runs.y[0], runs.calls, seconds
-    again, seconds = timed(check=False)
+    again, seconds = measure(check=False)
     return runs.y[0], runs.calls + again.calls, seconds
 
 
-def _data_kernel(y: Array) -> SquaredExponential:
+def _median_kernel(y: Array) -> SquaredExponential:
     if bool((y == y[0]).all()):  # any kernel shows that nothing varies
         return SquaredExponential(jnp.array(1.0))
     return SquaredExponential(median_heuristic(y, name="y of the pilot"))
@@ -128,7 +128,7 @@ def _weighing(m: int) -> float:
     return m**3 / 3 / _FLOPS
 
 
-def _extrapolated(whole: Quadrature, half: Quadrature, field: str, m: int) -> float:
+def _extrapolate(whole: Quadrature, half: Quadrature, field: str, m: int) -> float:
     large, small = (float(getattr(q.certificate, field)) for q in (whole, half))
     if not (large > 0 and small > 0):
         return 0.0

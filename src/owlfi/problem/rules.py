@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, brief
 from owlfi._tools.keys import as_key
-from owlfi.kernels import Kernel, RadialKernel, SquaredExponential
+from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.median import median_heuristic
 from owlfi.measures import Measure
 from owlfi.points.sequences import iid, sobol
@@ -37,6 +37,19 @@ _WORDS = ("tuned", "median")
 class Rule(eqx.Module):
     """A way to choose points and weights before anything is known of theta."""
 
+    m: eqx.AbstractVar[int]
+    """The number of points."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether its points are independent draws, equally weighted."""
+        return False
+
+    @property
+    def tuned(self) -> bool:
+        """Whether its weights are fitted to simulations."""
+        return False
+
     @property
     def tuning_calls(self) -> int:
         """Rows that the simulator computes for a quadrature, at most."""
@@ -45,6 +58,29 @@ class Rule(eqx.Module):
     @abc.abstractmethod
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         """Points and weights for the simulator of the problem."""
+
+    def check_weighted(self, purpose: str) -> None:
+        """Raises ValueError where the squared MMD takes no weights."""
+
+    def retune(
+        self, quadrature: Quadrature, problem: Problem, y: Float[Array, "m d"]
+    ) -> Quadrature:
+        """The same points with weights tuned to simulations y on them, within the same bound."""
+        self.check_weighted("retune")
+        known = quadrature.pilot
+        # As many copies as the pilot has thetas: what was compiled for it serves again.
+        samples = y if known is None else jnp.broadcast_to(y, (len(known.thetas), *y.shape))
+        measure, u = problem.simulator.measure, quadrature.points
+        return tuned_weights(problem.data_kernel, measure, u, samples, most_noise=_MOST_NOISE)
+
+
+def as_rule(rule: Any) -> Rule:
+    """Raises ValueError for anything else."""
+    if not isinstance(rule, Rule):
+        raise ValueError(
+            f"rule must be a rule such as owlfi.OptimallyWeighted(m=100), got {brief(rule)}"
+        )
+    return rule
 
 
 def _as_point_set(points: Any) -> Points:
@@ -65,8 +101,13 @@ class VStatistic(Rule):
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
     points: Points = eqx.field(static=True, default=iid, converter=_as_point_set)
 
+    @property
+    def independent(self) -> bool:
+        return self.points is iid
+
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        return unweighted(self.points(key, self.m, problem.simulator.measure))
+        u = self.points(key, self.m, problem.simulator.measure)
+        return unweighted(u, independent=self.independent)
 
 
 class UStatistic(Rule):
@@ -74,17 +115,26 @@ class UStatistic(Rule):
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m", least=2))
 
+    @property
+    def independent(self) -> bool:
+        return True
+
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        return unweighted(iid(key, self.m, problem.simulator.measure), unbiased=True)
+        u = iid(key, self.m, problem.simulator.measure)
+        return unweighted(u, independent=True, unbiased=True)
+
+    def check_weighted(self, purpose: str) -> None:
+        raise ValueError(f"a U-statistic has no weights, which {purpose} needs; use VStatistic")
 
 
-def _as_choice(kernel: Any) -> Kernel | str:
-    if not isinstance(kernel, Kernel) and not (isinstance(kernel, str) and kernel in _WORDS):
+def _as_choice(base_kernel: Any) -> Kernel | str:
+    named = isinstance(base_kernel, str) and base_kernel in _WORDS
+    if not named and not isinstance(base_kernel, Kernel):
         raise ValueError(
-            f"kernel must be 'tuned', 'median' or a kernel on u such as SquaredExponential(1.0), "
-            f"got {brief(kernel)}"
+            "base_kernel must be 'tuned', 'median' or a kernel on u such as "
+            f"SquaredExponential(1.0), got {brief(base_kernel)}"
         )
-    return kernel
+    return base_kernel
 
 
 class OptimallyWeighted(Rule):
@@ -92,7 +142,7 @@ class OptimallyWeighted(Rule):
 
     m: the number of points.
     points: how they are chosen: sobol, iid, halton, ...
-    kernel: the base kernel c. "tuned" fits it to simulations on the points at some thetas of the
+    base_kernel: c. "tuned" fits it to simulations on the points at some thetas of the
         prior, scaled to the spread of the observations (see `tuned_weights`); they are counted
         and kept as the quadrature's `pilot`;
         "median" is the paper's rule, a squared exponential at the median lengthscale of the points;
@@ -105,26 +155,30 @@ class OptimallyWeighted(Rule):
 
     Raises ValueError for another word; when applied, where the simulations fail at every theta.
 
-    >>> OptimallyWeighted(m=64, kernel="median").m
+    >>> OptimallyWeighted(m=64, base_kernel="median").m
     64
     """
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m"))
     points: Points = eqx.field(static=True, default=sobol, converter=_as_point_set)
-    kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
+    base_kernel: Kernel | str = eqx.field(default="tuned", converter=_as_choice)
     thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
 
     @property
+    def tuned(self) -> bool:
+        return isinstance(self.base_kernel, str) and self.base_kernel == "tuned"
+
+    @property
     def tuning_calls(self) -> int:
-        return self.thetas * self.m + CHECK_CALLS if self.kernel == "tuned" else 0
+        return self.thetas * self.m + CHECK_CALLS if self.tuned else 0
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         point_key, theta_key = jax.random.split(as_key(key))
         measure = problem.simulator.measure
         u = self.points(point_key, self.m, measure)
-        if isinstance(self.kernel, Kernel):
-            return optimal_weights(self.kernel, measure, u)
-        if self.kernel == "median":
+        if isinstance(self.base_kernel, Kernel):
+            return optimal_weights(self.base_kernel, measure, u)
+        if self.base_kernel == "median":
             return median_weights(measure, u)
         thetas = problem.prior.sample(theta_key, self.thetas)
         runs = simulate(
@@ -136,7 +190,7 @@ class OptimallyWeighted(Rule):
         )
         kept = _finite(runs.y, thetas)
         rows = _factors(problem, runs.y[kept]) * runs.y[kept]
-        quadrature = tuned_weights(problem.kernel, measure, u, rows, most_noise=_MOST_NOISE)
+        quadrature = tuned_weights(problem.data_kernel, measure, u, rows, most_noise=_MOST_NOISE)
         return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
 
 
@@ -157,6 +211,10 @@ class Adaptive(Rule):
     thetas: int = eqx.field(static=True, default=12, converter=partial(as_count, "thetas"))
 
     @property
+    def tuned(self) -> bool:
+        return True
+
+    @property
     def tuning_calls(self) -> int:
         return self.thetas * self.m + CHECK_CALLS
 
@@ -164,7 +222,8 @@ class Adaptive(Rule):
         design_key, theta_key = jax.random.split(as_key(key))
         simulator = problem.simulator
         thetas = problem.prior.sample(theta_key, self.thetas)
-        design = adaptive_design(design_key, problem.kernel, simulator.measure, self.m)
+        k, noise = problem.data_kernel, simulator.measure
+        design = adaptive_design(design_key, k, noise, self.m, most_noise=_MOST_NOISE)
         calls, factors = 0, None
         y: list[Array] = []
         while design.left:
@@ -185,7 +244,7 @@ class Adaptive(Rule):
         return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
 
 
-def continued_design(
+def continue_design(
     key: Key[Array, ""], problem: Problem, runs: Simulations, more: int
 ) -> AdaptiveDesign:
     """The next u's: an adaptive design that knows these runs, with `more` points to ask for.
@@ -204,7 +263,7 @@ def continued_design(
     >>> problem = owlfi.Problem(model, x)
     >>> u = VStatistic(m=8).quadrature(jax.random.key(1), problem)
     >>> runs = simulate(model, problem.prior.starts(jax.random.key(2), 8), u)
-    >>> continued_design(jax.random.key(3), problem, runs, more=5).ask().shape
+    >>> continue_design(jax.random.key(3), problem, runs, more=5).ask().shape
     (5, 1)
     """
     points, measure = runs.quadrature.points, problem.simulator.measure
@@ -216,7 +275,7 @@ def continued_design(
     kept = _finite(runs.y, runs.thetas)
     found = np.asarray(problem.squared_mmd(runs.y[kept], runs.quadrature))
     y = runs.y[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
-    design = adaptive_design(key, problem.kernel, measure, as_count("more", more))
+    design = adaptive_design(key, problem.data_kernel, measure, as_count("more", more))
     sequence = jnp.concatenate([points, design.sequence])
     design = eqx.tree_at(lambda d: d.sequence, design, sequence)
     return design.tell(points, _factors(problem, y) * y)
@@ -241,7 +300,7 @@ def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray
         raise ValueError(
             f"y is NaN or infinite for some u at all {len(thetas)} thetas of the prior that were "
             f"tried, such as {np.asarray(thetas[0])}; mend the generator, narrow the prior, or "
-            "use VStatistic or kernel='median', which simulate nothing beforehand"
+            "use VStatistic or base_kernel='median', which simulate nothing beforehand"
         )
     return np.flatnonzero(finite)
 
@@ -252,7 +311,7 @@ def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
     the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
     """
-    if not isinstance(problem.kernel, RadialKernel) or y.shape[1] < 2:
+    if not problem.data_kernel.stationary or y.shape[1] < 2:
         return jnp.ones((len(y), 1, 1))
     spread = _spread(problem.observed, jnp.nan)
     if not spread > 0:  # discrete data, of which most are equal

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -28,6 +27,18 @@ class Simulations(eqx.Module):
     """Rows that the simulator computed, those of the check included."""
     importance: Float[Array, " t"] | None = None
     """Prior over proposal density of each theta; None where all are drawn from the prior."""
+
+    def at(self, chosen: Any) -> "Simulations":
+        """Those at some of the thetas; the calls stay those of all."""
+        importance = None if self.importance is None else self.importance[chosen]
+        quadrature = self.quadrature.at(chosen)
+        return Simulations(self.thetas[chosen], quadrature, self.y[chosen], self.calls, importance)
+
+    def join(self, *more: "Simulations") -> "Simulations":
+        """These and more on the same design, all from the prior."""
+        parts = (self, *more)
+        thetas, y = (jnp.concatenate([getattr(p, name) for p in parts]) for name in ("thetas", "y"))
+        return Simulations(thetas, self.quadrature, y, sum(part.calls for part in parts))
 
 
 def simulate(
@@ -64,7 +75,7 @@ def simulate(
     checked = 0
     if check:
         checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0], columns)
-    y = _on_host(simulator, thetas, u) if simulator.on_host else _in_jax(simulator, thetas, u)
+    y = simulator.control.compile(_run_each)(simulator, thetas, u)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
@@ -93,22 +104,11 @@ def as_design(
     return thetas, u
 
 
-def _on_host(simulator: Simulator, thetas: Array, u: Array) -> Array:
-    designs = u if u.ndim == 3 else [u] * len(thetas)
-    samples = [simulator.rows(theta, v) for theta, v in zip(thetas, designs, strict=True)]
-    dims = {sample.shape[1] for sample in samples}
-    if len(dims) > 1:
-        raise ValueError(
-            f"y must have one dimension at every theta, the generator returned {sorted(dims)}"
-        )
-    return jnp.stack(samples)
-
-
-@eqx.filter_jit
-def _in_jax(simulator: Simulator, thetas: Array, u: Array) -> Array:
+def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
+    """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
     if u.ndim == 3:
-        return jax.lax.map(lambda pair: simulator.rows(*pair), (thetas, u))
-    return jax.lax.map(lambda theta: simulator.rows(theta, u), thetas)
+        return simulator.control.map(lambda pair: simulator.rows(*pair), (thetas, u))
+    return simulator.control.map(lambda theta: simulator.rows(theta, u), thetas)
 
 
 def _check_repeats(simulator: Simulator, theta: Array, u: Array, columns: int | None) -> int:

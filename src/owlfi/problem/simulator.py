@@ -1,7 +1,7 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, brief, is_traced
+from owlfi._tools.control import HOST, JAX, HostControl, JaxControl
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.prior import Prior
 
@@ -71,10 +72,8 @@ class Simulator(eqx.Module):
         self.on_host = self._fails_in_jax() if on_host is None else on_host
 
     def _fails_in_jax(self) -> bool:
-        theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
-        u = jax.ShapeDtypeStruct((2, self.measure.dim), float)
         try:
-            jax.eval_shape(self.generator, theta, u)
+            jax.eval_shape(self.generator, *self._shapes())
         except Exception:  # whatever it is, the host will meet it again and show it
             return True
         return False
@@ -101,6 +100,98 @@ class Simulator(eqx.Module):
                 "write it in JAX, or call it outside and pass y in"
             )
         return _as_sample(self.generator(np.asarray(theta), np.asarray(u)), u.shape[0])
+
+    @property
+    def control(self) -> JaxControl | HostControl:
+        """The loops in which algorithms may call it: those of JAX, or Python's."""
+        return HOST if self.on_host else JAX
+
+    def rows_with_slopes(
+        self,
+        v: Float[Array, " p"],
+        u: Float[Array, "m s"],
+        *,
+        theta_of: Callable[[Array], Array],
+        reach: Float[Array, " p"],
+        wanted: Callable[[Array], Any],
+    ) -> "RowsWithSlopes":
+        """y at theta_of(v) and its derivatives by each entry of v.
+
+        Exact in JAX. On the host they are differences over ±reach on the same noise, at 2p more
+        runs of all points, which are made only where y is `wanted`; they are 0 where it is not.
+        """
+
+        def rows(at: Array) -> Array:
+            return self.rows(theta_of(at), u)
+
+        p, m = len(v), u.shape[0]
+        if not self.on_host:
+            y, tangent = jax.linearize(rows, v)
+            return RowsWithSlopes(y, jax.vmap(tangent)(jnp.eye(p)), self.slope_calls(m))
+        y = rows(v)
+        if not wanted(y):
+            return RowsWithSlopes(y, jnp.zeros((p, *y.shape)), m)
+        pairs = [(rows(v + step), rows(v - step)) for step in jnp.diag(reach)]
+        slopes = [(up - down) / (2 * h) for (up, down), h in zip(pairs, reach, strict=True)]
+        return RowsWithSlopes(y, jnp.stack(slopes), self.slope_calls(m))
+
+    def slope_calls(self, m: int) -> int:
+        """The rows that it computes for m rows with slopes."""
+        return m * (1 + 2 * len(self.parameters)) if self.on_host else m
+
+    def bend(
+        self,
+        v: Float[Array, " p"],
+        u: Float[Array, "m s"],
+        direction: Float[Array, "m d"],
+        theta_of: Callable[[Array], Array],
+    ) -> Float[Array, "p p"]:
+        """The second derivatives of Σ direction · y by v; on the host unknown, and taken as 0."""
+        if self.on_host:
+            return jnp.zeros((len(v), len(v)))
+        slope = jax.grad(lambda at: jnp.vdot(direction, self.rows(theta_of(at), u)))
+        return jax.lax.map(jax.linearize(slope, v)[1], jnp.eye(len(v)))
+
+    def derivative_calls(self, calls: int) -> int:
+        """How many derivatives of a row by one parameter came with so many rows with slopes."""
+        return 0 if self.on_host else calls * len(self.parameters)
+
+    def check_differentiable(self, method: str, instead: str) -> None:
+        """Raises ValueError where derivatives by theta are not to be had."""
+        if self.on_host:
+            raise ValueError(
+                f"{method} needs the derivatives of the simulator, which is no JAX function; use "
+                f"{instead}"
+            )
+
+    def columns(self) -> int | None:
+        """The number of columns of y, None where only a run can tell."""
+        if self.on_host:
+            return None
+        return jax.eval_shape(self.rows, *self._shapes()).shape[1]
+
+    def _shapes(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+        """Of theta, and of two rows of u."""
+        theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
+        return theta, jax.ShapeDtypeStruct((2, self.measure.dim), float)
+
+    def row_function(self) -> Generator:
+        """The generator for one row at a time, compiled where it is JAX."""
+        generator = self.generator
+        if self.on_host:
+            return generator
+        return jax.jit(lambda theta, u: generator(theta, u))  # modules with arrays have no hash
+
+    def with_prior(self, prior: Prior | None = None, measure: Any = None) -> "Simulator":
+        """The same simulator with another prior, or other noise."""
+        return Simulator(
+            self.generator,
+            self.measure if measure is None else measure,
+            self.parameters,
+            prior=self.prior if prior is None else prior,
+            theta=self.theta,
+            on_host=self.on_host,
+        )
 
     def fix(self, **values: Any) -> "Simulator":
         """The simulator of the other parameters, with these held at the given numbers.
@@ -131,7 +222,7 @@ class Simulator(eqx.Module):
 
     def uniform(self) -> "Simulator":
         """The same simulator with noise from the unit cube: G(theta, F⁻¹(v)) for uniform v."""
-        host = self.on_host or _quantiles_need_the_host(self.measure)
+        host = self.on_host or not self.measure.traceable
         return Simulator(
             _FromUniform(self.generator, self.measure, self.on_host),
             Uniform(dim=self.measure.dim),
@@ -140,6 +231,15 @@ class Simulator(eqx.Module):
             theta=self.theta,
             on_host=host,
         )
+
+
+class RowsWithSlopes(NamedTuple):
+    """Simulations on all points of a design, and what they took."""
+
+    y: Float[Array, "m d"]
+    slopes: Float[Array, "p m d"]
+    calls: int
+    """Rows that the simulator computed."""
 
 
 def as_simulator(simulator: Any) -> Simulator:
@@ -204,14 +304,6 @@ def _as_sample(y: Any, rows: int) -> Float[Array, "m d"]:
             f"of u, got shape {jnp.shape(y)}"
         )
     return sample
-
-
-def _quantiles_need_the_host(measure: Measure) -> bool:
-    try:
-        jax.eval_shape(measure.from_uniform, jax.ShapeDtypeStruct((1, measure.dim), float))
-    except ValueError:
-        return True
-    return False
 
 
 class _Fixed(eqx.Module):

@@ -19,22 +19,22 @@ _ROUNDING = 1e-9  # level · (1 + B) may be a whole number but for it
 _TIE = 1e-9  # standard deviations: equal statistics differ by the order in which they are summed
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """A p-value, and the value that the statistic must exceed to reject."""
 
     p_value: float
     critical_value: float
 
 
-def verdict(statistics: Float[np.ndarray, " b"], level: float) -> Verdict:
+def decide(statistics: Float[np.ndarray, " b"], level: float) -> Decision:
     """p = (1 + k) / (1 + B), k the null statistics not below the observed, and the matching rank.
 
     Null statistics that are NaN count as +∞.
 
     Raises ValueError where the observed one is NaN.
 
-    >>> verdict(np.array([3.0, 1.0, 2.0, 4.0]), level=0.5)
-    Verdict(p_value=0.5, critical_value=2.0)
+    >>> decide(np.array([3.0, 1.0, 2.0, 4.0]), level=0.5)
+    Decision(p_value=0.5, critical_value=2.0)
     """
     if np.isnan(statistics[0]):
         raise ValueError("the statistic of the data is NaN: mend the kernel or the simulator")
@@ -43,7 +43,7 @@ def verdict(statistics: Float[np.ndarray, " b"], level: float) -> Verdict:
     tie = _TIE * np.std(known) if len(known) else 0.0
     allowed = floor(level * len(statistics) + _ROUNDING)
     critical = np.sort(null)[-allowed] if allowed <= len(null) else -np.inf
-    return Verdict(float((1 + np.sum(null >= observed - tie)) / len(statistics)), float(critical))
+    return Decision(float((1 + np.sum(null >= observed - tie)) / len(statistics)), float(critical))
 
 
 def largest_studentised(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarray, " b"]:
@@ -60,16 +60,16 @@ def largest_studentised(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarra
     return scaled.max(axis=1)
 
 
-def check_level(resamples: Any, level: Any, name: str) -> tuple[int, float]:
+def check_level(resamples: Any, level: Any) -> tuple[int, float]:
     """Both as plain numbers. Raises ValueError where so few resamples can never reject."""
     level = plain_number("level", level)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-    resamples = as_count(name, resamples)
+    resamples = as_count("resamples", resamples)
     fewest = ceil(1 / level - _ROUNDING) - 1
     if resamples < fewest:
         raise ValueError(
-            f"{name} = {resamples} can never reject at level {level}: the smallest p-value is "
+            f"resamples = {resamples} can never reject at level {level}: the smallest p-value is "
             f"1/{resamples + 1}; use at least {fewest}"
         )
     return resamples, level

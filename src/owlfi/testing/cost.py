@@ -2,14 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from owlfi._tools.checks import as_count
 from owlfi.inference.search.newton import STEPS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
-from owlfi.testing.adam import Adam
-from owlfi.testing.adam import evaluations as adam_evaluations
-from owlfi.testing.calibration import BANDWIDTHS, check_level
-from owlfi.testing.goodness_of_fit import SEARCHED, STARTS, check, fine, is_coarse
+from owlfi.testing.goodness_of_fit import check_settings
+from owlfi.testing.searches import Adam, as_search
+
+_NEAR, _FAR = 4, 15  # steps that searches mostly take, from the estimate and from elsewhere
 
 
 class Cost(NamedTuple):
@@ -24,7 +23,7 @@ def plan(
     rule: Rule,
     *,
     theta: Any = None,
-    bootstrap: int = 200,
+    resamples: int = 200,
     level: float = 0.05,
     aggregate: bool = False,
     designs: int = 1,
@@ -43,27 +42,17 @@ def plan(
     >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
     Cost(expected=26432, at_most=26432)
     """
-    check(problem, rule, aggregate, theta, search)
-    bootstrap, _ = check_level(bootstrap, level, "bootstrap")
-    designs, restarts = as_count("designs", designs), as_count("restarts", restarts, 0)
-    m: int = rule.m  # type: ignore[attr-defined]
-    slopes = 2 * len(problem.prior.names) + 1 if problem.simulator.on_host else 1
-    shared = len(BANDWIDTHS) if aggregate else 1
+    way = as_search(search, theta, restarts)
+    settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
+    simulator, m, shared = problem.simulator, rule.m, len(settings.factors)
 
-    def cost(warm: int, far: int, statistic: int) -> int:
-        if theta is not None:
-            fit = first = 0
-        elif isinstance(search, Adam):
-            fit, first = adam_evaluations(search), slopes
-        else:
-            fit = slopes * (warm + restarts * far)
-            compared, searched = max(STARTS, 1 + restarts), max(SEARCHED, 1 + restarts)
-            groups = -(-searched // (1 + restarts))
-            first = slopes + compared + groups * (slopes * (1 + restarts) * far + statistic)
-        sets = (1 + bootstrap) * m * (fit + statistic)
-        if theta is None and is_coarse(rule, designs):
-            sets += fine(rule) * slopes * warm
-        tuning = designs * shared * rule.tuning_calls
-        return tuning + m * first + sets + bootstrap * len(problem.observed)
+    def count(near: int, far: int, statistic: int) -> int:
+        """Where all statistics of a data set take so many rows."""
+        wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
+        each = way.minimise_calls(simulator, m, near, far) + statistic
+        tuning = settings.designs * shared * rule.tuning_calls
+        refined = simulator.slope_calls(settings.fine) * near
+        replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
+        return tuning + way.start_calls(simulator, m) + wide + refined + replicates
 
-    return Cost(cost(4, 15, 1), cost(STEPS + 1, STEPS + 1, shared))
+    return Cost(count(_NEAR, _FAR, m), count(STEPS + 1, STEPS + 1, m * shared))

@@ -16,15 +16,15 @@ from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.kernels import Kernel, SquaredExponential, as_kernel, check_coordinates
+from owlfi.kernels import Kernel, SquaredExponential, as_kernel
 from owlfi.kernels.median import median_heuristic
 from owlfi.results import HypothesisTest
 from owlfi.testing.calibration import (
     BANDWIDTHS,
     check_level,
     check_rows,
+    decide,
     largest_studentised,
-    verdict,
 )
 
 _MEDIAN_ROWS = 2000  # of both samples, for the lengthscale
@@ -39,7 +39,8 @@ def two_sample(
     x: Any,
     y: Any,
     *,
-    kernel: Any = "median",
+    data_kernel: Any = None,
+    aggregate: bool = False,
     null: str = "permutation",
     pairs: str = "all",
     block: int = 128,
@@ -49,10 +50,10 @@ def two_sample(
 ) -> HypothesisTest:
     """Test whether x (n, d) and y (m, d), or (n,) and (m,), have the same distribution.
 
-    kernel: a kernel; "median", a squared exponential at the median lengthscale of the pooled rows
-        (of 2,000 at most); or "aggregate", the largest studentised statistic over lengthscales from
-        0.35 to 2 times that, in the manner of MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et
-        al. 2023).
+    data_kernel: k; a squared exponential at the median lengthscale of the pooled rows (of 2,000 at
+        most) where left out.
+    aggregate: take the largest studentised statistic over lengthscales from 0.35 to 2 times that
+        of k, in the manner of MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et al. 2023).
     null: "permutation" of the rows; or "wild", which exchanges x_i and y_i with probability 1/2
         (random signs), for samples of one size, and for pairs that depend on each other, too.
     pairs: "all" of them, at a cost of (n + m)² per kernel; "blocks" of `block` rows, whose
@@ -72,7 +73,7 @@ def two_sample(
     >>> owlfi.two_sample(jax.random.key(1), rows[:30], rows[30:] + 1.0).p_value
     0.002
     """
-    resamples, level = check_level(resamples, level, "resamples")
+    resamples, level = check_level(resamples, level)
     _check_choice("null", null, _NULLS)
     _check_choice("pairs", pairs, _PAIRS)
     block, frequencies = as_count("block", block, 8), as_count("frequencies", frequencies)
@@ -81,18 +82,18 @@ def two_sample(
     if null == "wild" and n != m:
         raise ValueError(f'null="wild" needs samples of one size, got {n} and {m}; permute instead')
     shuffle_key, label_key, feature_key = jax.random.split(as_key(key), 3)
-    shuffled = _shuffled(shuffle_key, samples, in_pairs=null == "wild")
-    kernels = _kernels(kernel, shuffled)
-    relabelled = partial(_labels, numpy_generator(label_key), null, resamples)
+    shuffled = _shuffle(shuffle_key, samples, in_pairs=null == "wild")
+    kernels = _choose_kernels(data_kernel, aggregate, shuffled)
+    relabel = partial(_draw_labels, numpy_generator(label_key), null, resamples)
     if pairs == "features":
         phases = _frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
-        statistics = _by_features(phases, shuffled, relabelled)
+        statistics = _by_features(phases, shuffled, relabel)
     else:
-        statistics = _by_blocks(kernels, shuffled, relabelled, n + m if pairs == "all" else block)
-    chosen = largest_studentised(statistics) if kernel == "aggregate" else statistics[:, 0]
+        statistics = _by_blocks(kernels, shuffled, relabel, n + m if pairs == "all" else block)
+    chosen = largest_studentised(statistics) if aggregate else statistics[:, 0]
     about = {"method": "two-sample MMD", "null": null, "pairs": pairs, "n": n, "m": m}
     return HypothesisTest(
-        float(chosen[0]), *verdict(chosen, level), level, jnp.asarray(chosen[1:]), about=about
+        float(chosen[0]), *decide(chosen, level), level, jnp.asarray(chosen[1:]), about=about
     )
 
 
@@ -116,7 +117,7 @@ def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def _shuffled(
+def _shuffle(
     key: Key[Array, ""], samples: tuple[np.ndarray, np.ndarray], in_pairs: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both samples in random order: blocks of sorted data would not be alike."""
@@ -126,19 +127,21 @@ def _shuffled(
     return samples[0][first], samples[1][second]
 
 
-def _kernels(kernel: Any, samples: tuple[np.ndarray, np.ndarray]) -> list[Kernel]:
-    if not isinstance(kernel, str):
-        return [as_kernel(kernel)]
-    _check_choice("kernel", kernel, ("median", "aggregate"))
-    n, m = (len(rows) for rows in samples)
-    share = min(1.0, _MEDIAN_ROWS / (n + m))
+def _choose_kernels(
+    data_kernel: Any, aggregate: bool, samples: tuple[np.ndarray, np.ndarray]
+) -> list[Kernel]:
+    k = _median_kernel(samples) if data_kernel is None else as_kernel(data_kernel)
+    return [k.stretch(factor) for factor in BANDWIDTHS] if aggregate else [k]
+
+
+def _median_kernel(samples: tuple[np.ndarray, np.ndarray]) -> Kernel:
+    share = min(1.0, _MEDIAN_ROWS / sum(len(rows) for rows in samples))
     some = [rows[: max(1, round(share * len(rows)))] for rows in samples]
     scale = median_heuristic(np.concatenate(some), name="the pooled sample of x and y")
-    factors = BANDWIDTHS if kernel == "aggregate" else (1.0,)
-    return [SquaredExponential(factor * scale) for factor in factors]
+    return SquaredExponential(scale)
 
 
-def _labels(
+def _draw_labels(
     rng: np.random.Generator, null: str, resamples: int, n: int, m: int
 ) -> UInt8[np.ndarray, "b rows"]:
     """1 for rows that count as x, as observed first, then relabelled."""
@@ -162,12 +165,12 @@ def _split(
 
 
 def _by_blocks(
-    kernels: list[Kernel], samples: tuple[np.ndarray, np.ndarray], relabelled: Any, rows: int
+    kernels: list[Kernel], samples: tuple[np.ndarray, np.ndarray], relabel: Any, rows: int
 ) -> Float[np.ndarray, "b l"]:
     """The mean of the U-statistics within blocks; rows are relabelled within their block."""
     totals, weight = jnp.zeros(()), 0
     for x, y in _split(samples, rows):
-        labels = jnp.asarray(relabelled(len(x), len(y)))
+        labels = jnp.asarray(relabel(len(x), len(y)))
         z = jnp.asarray(np.concatenate([x, y]))
         block = jnp.stack([_u_statistics(k, z, labels, len(x)) for k in kernels], 1)
         totals, weight = totals + len(z) * block, weight + len(z)
@@ -204,27 +207,26 @@ def _u_statistics(kernel: Kernel, z: Array, labels: Array, n: int) -> Float[Arra
 def _frequencies(
     key: Key[Array, ""], kernels: list[Kernel], count: int, dim: int
 ) -> Float[Array, "l d f"]:
-    """Of the spectral densities of squared exponentials: normal, scaled by 1 / lengthscale."""
-    gaussian = [kernel for kernel in kernels if isinstance(kernel, SquaredExponential)]
-    if len(gaussian) < len(kernels):
+    """Of the spectral densities of the kernels, which are normal in Gaussian coordinates."""
+    maps = [kernel.gaussian_coordinates() for kernel in kernels]
+    if None in maps:
         raise ValueError(
             'pairs="features" needs a SquaredExponential kernel; use pairs="blocks" for others'
         )
-    for kernel in gaussian:
-        check_coordinates(kernel, dim)
-    normal = jax.random.normal(key, (dim, count))
-    scales = [jnp.broadcast_to(kernel.lengthscale, (dim,)) for kernel in gaussian]
-    return jnp.stack([normal / scale[:, None] for scale in scales])
+    # Coordinates are linear in the data: their images of the axes are the matrix.
+    axes = [to_gaussian(jnp.eye(dim)) for to_gaussian in maps if to_gaussian is not None]
+    normal = jax.random.normal(key, (axes[0].shape[1], count))
+    return jnp.stack([matrix @ normal for matrix in axes])
 
 
 def _by_features(
-    phases: Array, samples: tuple[np.ndarray, np.ndarray], relabelled: Any
+    phases: Array, samples: tuple[np.ndarray, np.ndarray], relabel: Any
 ) -> Float[np.ndarray, "b l"]:
     """|mean φ(x) - mean φ(y)|² of random Fourier features (Rahimi and Recht 2007)."""
     n, m = (len(sample) for sample in samples)
     gaps = jnp.zeros(())
     for x, y in _split(samples, _FEATURE_ROWS):
-        z, labels = jnp.asarray(np.concatenate([x, y])), jnp.asarray(relabelled(len(x), len(y)))
+        z, labels = jnp.asarray(np.concatenate([x, y])), jnp.asarray(relabel(len(x), len(y)))
         gaps = gaps + _feature_sums(phases, z, labels, n, m)
     return np.asarray(jnp.sum(gaps**2, -1).T)
 

@@ -13,14 +13,14 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.minimum_distance import fitted
-from owlfi.inference.search.finite_differences import simulated_with_slopes
-from owlfi.inference.search.objective import Objective
+from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.search.objective import Objective, simulate_with_slopes
+from owlfi.inference.search.sandwich import embedding_metric
 from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule, UStatistic
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import HypothesisTest
-from owlfi.testing.calibration import check_level, check_rows, check_varies, verdict
-from owlfi.testing.procedure import check_rule, check_slopes
+from owlfi.testing.calibration import check_level, check_rows, check_varies, decide
+from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -29,13 +29,13 @@ def wild_goodness_of_fit(
     problem: Problem,
     rule: Rule,
     *,
-    bootstrap: int = 999,
+    resamples: int = 999,
     designs: int = 16,
     level: float = 0.05,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, at the simulations of a single fit.
 
-    bootstrap: B, how many sets of random signs are drawn; they take no simulation.
+    resamples: B, how many sets of random signs are drawn; they take no simulation.
     designs: how many more designs of the rule are simulated at the estimate. The error of a design
         is part of the statistic, and random combinations of theirs join the null statistics.
 
@@ -49,44 +49,41 @@ def wild_goodness_of_fit(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
-    >>> rule = owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern(2.5))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> test = owlfi.wild_goodness_of_fit(jax.random.key(1), owlfi.Problem(model, x), rule)
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
-    bootstrap, level = check_level(bootstrap, level, "bootstrap")
+    resamples, level = check_level(resamples, level)
     check_rows("observed", len(problem.observed))
-    check_rule(rule)
+    as_rule(rule).check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
-    if isinstance(rule, UStatistic):
-        raise ValueError("the wild bootstrap takes weights; use VStatistic instead of UStatistic")
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
-    fit = fitted("wild_goodness_of_fit", fit_key, problem, rule)
+    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule)
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
-    y, slopes, count = simulated_with_slopes(fit.objective, theta)
-    check_slopes(problem.prior.names, theta, slopes)
-    drawn = _drawn(problem, theta, others)
-    gram = _projected_gram(fit.objective, y, slopes, drawn)
-    coefficients = _coefficients(
-        sign_key, bootstrap, len(problem.observed), jnp.stack([q.weights for q in others])
-    )
+    rows = simulate_with_slopes(fit.objective, theta)
+    refuse_constant(problem.prior.names, theta, rows.slopes)
+    y = _simulate(problem, theta, others)
+    gram = _projected_gram(fit.objective, rows.y, rows.slopes, y)
+    weights = jnp.stack([q.weights for q in others])
+    coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
     null = jnp.sum(coefficients * (coefficients @ gram), 1)
-    statistic = float(fit.minimum.value + fit.objective.data_term())
+    statistic = float(fit.squared_mmd)
     return HypothesisTest(
         statistic,
-        *verdict(np.concatenate([[statistic], null]), level),
+        *decide(np.concatenate([[statistic], null]), level),
         level,
         null,
         problem.prior.names,
         theta,
-        calls=fit.calls + count * len(y) + len(drawn) + _tuning_calls(others),
+        calls=fit.calls + rows.calls + len(y) + sum(q.tuning_calls for q in others),
         about={"method": "wild bootstrap", "failed": 0},
     )
 
 
-def _drawn(problem: Problem, theta: Array, designs: list[Quadrature]) -> Float[Array, "jm d"]:
+def _simulate(problem: Problem, theta: Array, designs: list[Quadrature]) -> Float[Array, "jm d"]:
     y = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in designs])
     if not bool(jnp.isfinite(y).all()):
         raise ValueError(
@@ -101,7 +98,7 @@ def _projected_gram(
     objective: Objective, y: Array, slopes: Array, others: Array
 ) -> Float[Array, "r r"]:
     """⟨ψ_i, ψ_j⟩ of the observations, then the simulations of the other designs."""
-    k, w = objective.kernel, objective.weights
+    k, w = objective.data_kernel, objective.weights
     rows = jnp.concatenate([objective.observed, others])
 
     def mean(at: Array) -> Array:
@@ -110,24 +107,11 @@ def _projected_gram(
 
     tangents = jax.lax.map(lambda s: jax.jvp(mean, (y,), (s,))[1], slopes)
     own = jax.lax.map(lambda s: jax.jvp(lambda at: w @ (k.gram(y, at) @ w), (y,), (s,))[1], slopes)
-    metric = _metric(objective, y, slopes)
+    metric = embedding_metric(objective, y, slopes)
     centred = tangents - own[:, None]  # ⟨∂μ, k(row, ·) - μ⟩
     embedded = mean(y)
     gram = k.gram(rows, rows) - embedded[:, None] - embedded + w @ (k.gram(y, y) @ w)
     return gram - centred.T @ jnp.linalg.pinv(metric, hermitian=True) @ centred
-
-
-def _metric(objective: Objective, y: Array, slopes: Array) -> Float[Array, "p p"]:
-    """⟨∂_a μ, ∂_b μ⟩."""
-    k, w = objective.kernel, objective.weights
-
-    def entry(a: Array, b: Array) -> Array:
-        def along(at: Array) -> Array:
-            return jax.jvp(lambda s: w @ (k.gram(s, at) @ w), (y,), (a,))[1]
-
-        return jax.jvp(along, (y,), (b,))[1]
-
-    return jax.lax.map(lambda a: jax.lax.map(lambda b: entry(a, b), slopes), slopes)
 
 
 def _coefficients(
@@ -140,7 +124,3 @@ def _coefficients(
     centred = (normal - normal.mean(1, keepdims=True)) / (len(weights) - 1) ** 0.5
     combined = centred[:, :, None] * weights
     return jnp.concatenate([signs, combined.reshape(count, -1)], 1)
-
-
-def _tuning_calls(designs: list[Quadrature]) -> int:
-    return sum(q.pilot.calls for q in designs if q.pilot is not None)

@@ -43,13 +43,15 @@ class AdaptiveDesign(eqx.Module):
     64
     """
 
-    kernel: Kernel
+    data_kernel: Kernel
     measure: Measure
     sequence: Float[Array, "m s"]
     """Sobol points: the pilot, and all points where weights do not help."""
     candidates: Float[Array, "c s"]
     points: Float[Array, "n s"]
     y: Float[Array, "t n d"] | None
+    most_noise: float = eqx.field(static=True, default=jnp.inf)
+    """The bound on m Σ w_i² of its weights, as of `tuned_weights`."""
 
     @property
     def left(self) -> int:
@@ -88,9 +90,10 @@ class AdaptiveDesign(eqx.Module):
         known = None
         if len(self.points) > pilots >= FEWEST:
             early = self.points[None, :pilots], y[None, :, :pilots]
-            known = tune(self.kernel, self.measure, *early).fit
+            known = tune(self.data_kernel, self.measure, *early).fit
         whole = self.points[None], y[None]
-        return tune(self.kernel, self.measure, *whole, plain / plain.sum(), known)
+        k, shares = self.data_kernel, plain / plain.sum()
+        return tune(k, self.measure, *whole, shares, known, self.most_noise)
 
     def _in_sequence(self) -> Array:
         return (self.points[:, None] == self.sequence).all(-1).any(1)
@@ -128,14 +131,18 @@ class AdaptiveDesign(eqx.Module):
         if self.y is None:
             raise ValueError("no run is done yet: ask() for points, and tell(u, y) what they gave")
         if len(self.points) < FEWEST or not self._in_sequence().any():
-            return tuned_weights(self.kernel, self.measure, self.points, self.y)
+            known = self.data_kernel, self.measure, self.points, self.y
+            return tuned_weights(*known, most_noise=self.most_noise)
         return jax.tree.map(lambda leaf: leaf[0], self._tuned(self.y).quadrature)
 
 
-def adaptive_design(key: Key[Array, ""], kernel: Any, measure: Any, m: int) -> AdaptiveDesign:
+def adaptive_design(
+    key: Key[Array, ""], data_kernel: Any, measure: Any, m: int, *, most_noise: float = jnp.inf
+) -> AdaptiveDesign:
     """A design of m runs for the data kernel k and the measure of u, with no run done.
 
-    m counts every run, those of the pilot included.
+    m: counts every run, those of the pilot included.
+    most_noise: a bound on m Σ w_i², as of `tuned_weights`.
     """
     measure, m = as_measure(measure), as_count("m", m)
     keys = jax.random.split(as_key(key), 3)
@@ -144,7 +151,8 @@ def adaptive_design(key: Key[Array, ""], kernel: Any, measure: Any, m: int) -> A
     candidates = jnp.concatenate([_spread(measure, narrow, 1.0), _spread(measure, wide, spread)])
     nothing = jnp.zeros((0, measure.dim))
     sequence = sobol(keys[0], m, measure)
-    return AdaptiveDesign(as_kernel(kernel), measure, sequence, candidates, nothing, None)
+    k = as_kernel(data_kernel)
+    return AdaptiveDesign(k, measure, sequence, candidates, nothing, None, most_noise)
 
 
 def _pilots(m: int, s: int) -> int:

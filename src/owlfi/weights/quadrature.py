@@ -1,6 +1,9 @@
 """Points with weights: what stands for a measure in every method."""
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -27,6 +30,8 @@ class Quadrature(eqx.Module):
     """An estimate of the condition number of C with its nugget."""
     nugget: Float[Array, "..."]
     """What was added to the diagonal of C to compute the weights."""
+    independent: bool = eqx.field(static=True, default=False)
+    """Whether the points are independent draws of the measure, equally weighted."""
     unbiased: bool = eqx.field(static=True, default=False)
     """Whether the pairs i = j are left out of the squared MMD: the U-statistic."""
     certificate: Certificate | None = None
@@ -49,15 +54,37 @@ class Quadrature(eqx.Module):
         """How much errors of single simulations are amplified; far above 1 is a warning."""
         return jnp.abs(self.weights).sum(-1)
 
+    @property
+    def tuning_calls(self) -> int:
+        """Rows that the simulator computed to tune the weights."""
+        return 0 if self.pilot is None else self.pilot.calls
+
+    @property
+    def excess(self) -> Float[Array, "..."] | None:
+        """The squared error that the points add to the embedding, as far as it is known.
+
+        None stands for that of independent points, 0 is taken where there is no estimate.
+        """
+        if self.certificate is None:
+            return None if self.independent else jnp.zeros(())
+        return jnp.maximum(jnp.nan_to_num(self.certificate.excess), 0.0)
+
+    def at(self, thetas: Any) -> "Quadrature":
+        """The designs of some thetas, where each has one of its own; otherwise the one of all."""
+        return self if self.points.ndim == 2 else jax.tree.map(lambda leaf: leaf[thetas], self)
+
     def explain(self) -> str:
         """In plain words: whether the weights help, what limits them, and what to do."""
         return explanation(self.points, self.weights, self.condition, self.certificate)
 
 
-def unweighted(points: Float[Array, "... m s"], *, unbiased: bool = False) -> Quadrature:
+def unweighted(
+    points: Float[Array, "... m s"], *, independent: bool = False, unbiased: bool = False
+) -> Quadrature:
     """Equal weights without a base kernel, so without a worst-case error."""
     blank = jnp.ones(points.shape[:-2])
-    return Quadrature(points, equal_shares(points), jnp.nan * blank, blank, 0 * blank, unbiased)
+    error, kind = jnp.nan * blank, (independent, unbiased)
+    return Quadrature(points, equal_shares(points), error, blank, 0 * blank, *kind)
 
 
 def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadrature:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.inference.abc import SHARE
-from owlfi.inference.proposals.predicted_distances import predicted_distances
+from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
@@ -81,7 +81,7 @@ def next_proposal(
     before: the proposal of the round before, whose boxes are made finer where it matters.
 
     Draws are proportional to prior × sqrt(P(accepted) / seconds), which has the least variance for
-    the time it takes where the surrogate is right (see `predicted_distances`).
+    the time it takes where the surrogate is right (see `predict_distances`).
 
     Raises ValueError for discrete parameters, fewer than 4 thetas that did not fail, and numbers
     out of range.
@@ -91,7 +91,7 @@ def next_proposal(
     >>> x = model([3.0], owlfi.iid(jax.random.key(0), 99, model.measure))
     >>> problem = owlfi.Problem(model, x)
     >>> thetas = problem.prior.starts(jax.random.key(1), 16)
-    >>> u = owlfi.OptimallyWeighted(m=16, kernel=owlfi.Matern(2.5)).quadrature
+    >>> u = owlfi.OptimallyWeighted(m=16, base_kernel=owlfi.Matern(2.5)).quadrature
     >>> runs = owlfi.simulate(model, thetas, u(jax.random.key(2), problem))
     >>> proposal = next_proposal(jax.random.key(3), problem, runs)
     >>> v = proposal.draw(jax.random.key(4), 20)
@@ -105,11 +105,11 @@ def next_proposal(
     before = the_prior(v.shape[1]) if before is None else before
     candidates = before.draw(draw_key, _CANDIDATES)
     thinned = 1 / before.density(candidates)  # how much of the prior each stands for
-    roots = predicted_distances(chance_key, problem, runs, v, candidates)
+    roots = predict_distances(chance_key, problem, runs, v, candidates)
     threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), share)
     chance = (roots <= threshold).mean(1)
     wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, seconds, candidates))
-    return _boxed(candidates, wanted, thinned, safety)
+    return _split_into_boxes(candidates, wanted, thinned, safety)
 
 
 def importance(
@@ -148,7 +148,7 @@ def _weighted_quantile(values: np.ndarray, weights: np.ndarray, level: float) ->
     return float(values[order][np.searchsorted(mass, level * mass[-1]).clip(0, len(order) - 1)])
 
 
-def _boxed(
+def _split_into_boxes(
     candidates: np.ndarray, wanted: np.ndarray, thinned: np.ndarray, safety: float
 ) -> Proposal:
     """Boxes by splitting the longest side between equally many candidates, the mean in each."""

@@ -44,9 +44,9 @@ class Surrogate(eqx.Module):
     def predict(self, v: Any) -> tuple[Float[Array, "c q"], Float[Array, "c q"]]:
         """The mean and the standard deviation of a new run at points v (c, p), nugget included."""
         new = as_rows("v", v, self.points.shape[1])
-        v, columns, mask = _padded(self.points, self.values)
+        v, columns, mask = _pad(self.points, self.values)
         outputs = zip(columns, self.lengthscales, self.nuggets, strict=True)
-        both = [_predicted(v, f, mask, scale, nugget, new) for f, scale, nugget in outputs]
+        both = [_predict_output(v, f, mask, scale, nugget, new) for f, scale, nugget in outputs]
         return jnp.stack([mean for mean, _ in both], 1), jnp.stack([sd for _, sd in both], 1)
 
 
@@ -59,12 +59,12 @@ def fit_surrogate(points: Any, values: Any) -> Surrogate:
     if len(v) != len(f):
         raise ValueError(f"values must have a row for each of the {len(v)} points, got {f.shape}")
     some = np.linspace(0, len(v) - 1, min(len(v), _MOST_FITTED)).astype(int)
-    padded, columns, mask = _padded(v[some], f[some])
-    fits = [_fitted(padded, values, mask) for values in columns]
+    padded, columns, mask = _pad(v[some], f[some])
+    fits = [_fit_output(padded, values, mask) for values in columns]
     return Surrogate(v, f, *(jnp.stack(column) for column in zip(*fits, strict=True)))
 
 
-def _padded(v: Array, f: Array) -> tuple[Array, Array, Array]:
+def _pad(v: Array, f: Array) -> tuple[Array, Array, Array]:
     """Points, outputs and a mask at a power of two of rows, so that growth compiles seldom."""
     t = len(v)
     more = max(_SMALLEST, 1 << (t - 1).bit_length()) - t
@@ -76,29 +76,29 @@ def _padded(v: Array, f: Array) -> tuple[Array, Array, Array]:
 
 
 @eqx.filter_jit
-def _fitted(v: Array, values: Array, mask: Array) -> tuple[Array, Array]:
+def _fit_output(v: Array, values: Array, mask: Array) -> tuple[Array, Array]:
     """The likeliest lengthscales and nugget of one output."""
     p = v.shape[1]
 
     def loss(x: Array) -> Array:
         return _negative_likelihood(v, values, mask, *_parameters(x, p))
 
-    nugget = _unbounded(np.log(_START_NUGGET), _LOG_NUGGET)
-    starts = [_unbounded(np.log(scale), _LOG_LENGTHSCALE) for scale in _STARTS]
+    nugget = _unsquash(np.log(_START_NUGGET), _LOG_NUGGET)
+    starts = [_unsquash(np.log(scale), _LOG_LENGTHSCALE) for scale in _STARTS]
     first = jnp.array([[*[start] * p, nugget] for start in starts])
     ends = jax.lax.map(lambda x: minimise(loss, x, trials=60, tolerance=1e-3), first)
     return _parameters(ends[jnp.nanargmin(jax.lax.map(loss, ends))], p)
 
 
 def _parameters(x: Array, p: int) -> tuple[Array, Array]:
-    return jnp.exp(_bounded(x[:p], _LOG_LENGTHSCALE)), jnp.exp(_bounded(x[p], _LOG_NUGGET))
+    return jnp.exp(_squash(x[:p], _LOG_LENGTHSCALE)), jnp.exp(_squash(x[p], _LOG_NUGGET))
 
 
-def _bounded(x: Array, ends: tuple[float, float]) -> Array:
+def _squash(x: Array, ends: tuple[float, float]) -> Array:
     return 0.5 * (ends[0] + ends[1] + (ends[1] - ends[0]) * jnp.tanh(x))
 
 
-def _unbounded(value: float, ends: tuple[float, float]) -> float:
+def _unsquash(value: float, ends: tuple[float, float]) -> float:
     return float(np.arctanh((2 * value - ends[0] - ends[1]) / (ends[1] - ends[0])))
 
 
@@ -127,7 +127,7 @@ def _negative_likelihood(
 
 
 @eqx.filter_jit
-def _predicted(
+def _predict_output(
     v: Array, values: Array, mask: Array, lengthscale: Array, nugget: Array, new: Array
 ) -> tuple[Array, Array]:
     factor = _factor(v, mask, lengthscale, nugget)

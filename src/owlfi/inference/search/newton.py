@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
-from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.real_line import to_real
 
 STEPS = 50
 TOLERANCE = 1e-10
@@ -19,7 +19,7 @@ _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump 
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
 
-Model = Callable[[Objective, Array], LocalModel]
+Model = Callable[[Objective, Array, Array | float], LocalModel]
 
 
 class Minimum(NamedTuple):
@@ -28,8 +28,8 @@ class Minimum(NamedTuple):
     theta: Float[Array, "... p"]
     value: Float[Array, "..."]
     """MMD² less its data term; +∞ where the simulations at the start failed."""
-    evaluations: Int[Array, "..."]
-    """How often all points were simulated, with derivatives."""
+    calls: Int[Array, "..."]
+    """Rows that the simulator computed, with derivatives where it has them."""
     converged: Bool[Array, "..."]
     thetas: Float[Array, "... t p"]
     """The best theta after each evaluation, NaN once the search has ended."""
@@ -45,11 +45,11 @@ class Search(NamedTuple):
     step: Array
     promised: Array
     evaluations: Array
+    calls: Array
     vs: Array
     values: Array
 
 
-@eqx.filter_jit
 def minimise(
     objective: Objective,
     start: Float[Array, " p"],
@@ -62,20 +62,28 @@ def minimise(
 
     model: `newton_model` from afar, `gauss_newton_model` from a warm start.
     Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
-    taken back and made shorter. Compiled; inside `jax.lax.map` it serves many starts or data sets.
+    taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
+    sets inside `jax.lax.map`, too.
     """
+    search = objective.simulator.control.compile(_minimise)
+    return search(objective, start, model, steps, tolerance)
 
+
+def _minimise(
+    objective: Objective, start: Array, model: Model, steps: int, tolerance: float
+) -> Minimum:
     def step(search: Search) -> Search:
         v = search.v + search.step
-        return advanced(search, v, model(objective, v), objective)
+        return _advance(search, v, model(objective, v, search.model.value), objective)
 
     v = to_real(start, objective.ends)
-    first = begun(v, model(objective, v), objective, steps)
-    last = jax.lax.while_loop(lambda s: goes_on(s, steps, tolerance), step, first)
-    return ended(last, objective, tolerance)
+    first = _start_search(v, model(objective, v, jnp.inf), objective, steps)
+    last = objective.simulator.control.while_loop(
+        lambda search: _goes_on(search, steps, tolerance), step, first
+    )
+    return _end_search(last, objective, tolerance)
 
 
-@eqx.filter_jit
 def minimise_each(
     objective: Objective,
     observed: Float[Array, "b n d"] | None,
@@ -91,31 +99,46 @@ def minimise_each(
     shares: the weights of the observations, equal where left out.
     starts: one for each fit; all are on the quadrature of the objective.
     """
+    fit_each = objective.simulator.control.compile(_minimise_each)
+    return fit_each(objective, (observed, shares, starts), model, steps)
 
+
+def _minimise_each(
+    objective: Objective, cases: tuple[Array | None, ...], model: Model, steps: int
+) -> Minimum:
     def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
         rows = objective.observed if case[0] is None else case[0]
         return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
 
-    return jax.lax.map(fit, (observed, shares, starts))
+    return objective.simulator.control.map(fit, cases)
 
 
-def begun(v: Array, model: LocalModel, objective: Objective, steps: int) -> Search:
+def choose_least(minima: Minimum) -> Minimum:
+    """The best of some searches, with the calls of all."""
+    best = jax.tree.map(lambda leaf: leaf[jnp.argmin(minima.value)], minima)
+    return best._replace(calls=minima.calls.sum())
+
+
+@eqx.filter_jit
+def _start_search(v: Array, model: LocalModel, objective: Objective, steps: int) -> Search:
     """A search that has seen its start."""
     value = jnp.where(jnp.isfinite(model.value), model.value, jnp.inf)
     model, radius = model._replace(value=value), jnp.array(_LARGEST_RADIUS)
     vs = jnp.full((steps + 1, v.shape[0]), jnp.nan).at[0].set(v)
     values = jnp.full(steps + 1, jnp.nan).at[0].set(value)
-    planned = _planned(model, radius, objective)
-    return Search(v, model, radius, *planned, jnp.array(1), vs, values)
+    planned = _plan_step(model, radius, objective)
+    return Search(v, model, radius, *planned, jnp.array(1), model.calls, vs, values)
 
 
-def goes_on(search: Search, steps: int, tolerance: float) -> Bool[Array, ""]:
+@eqx.filter_jit
+def _goes_on(search: Search, steps: int, tolerance: float) -> Bool[Array, ""]:
     """Whether there is anything worth trying; NaN is not."""
     able = (search.radius > _SMALLEST_RADIUS) & (search.evaluations <= steps)
     return able & (search.promised > tolerance) & jnp.isfinite(search.model.value)
 
 
-def advanced(search: Search, v: Array, model: LocalModel, objective: Objective) -> Search:
+@eqx.filter_jit
+def _advance(search: Search, v: Array, model: LocalModel, objective: Objective) -> Search:
     """The search once the model at v is known: there if it is better, more careful if not."""
     size = _size(search.step, objective)
     gain = (search.model.value - model.value) / search.promised
@@ -123,22 +146,25 @@ def advanced(search: Search, v: Array, model: LocalModel, objective: Objective) 
     wider = jnp.where(gain > 0.75, jnp.maximum(search.radius, 2 * size), search.radius)
     radius = jnp.where(gain < 0.25, 0.5 * size, jnp.minimum(wider, _LARGEST_RADIUS))
     radius = jnp.where(better, radius, 0.25 * size)
+    calls = search.calls + model.calls
     v, model = jax.tree.map(
         lambda new, old: jnp.where(better, new, old), (v, model), (search.v, search.model)
     )
     count = search.evaluations
     vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
-    return Search(v, model, radius, *_planned(model, radius, objective), count + 1, vs, values)
+    planned = _plan_step(model, radius, objective)
+    return Search(v, model, radius, *planned, count + 1, calls, vs, values)
 
 
-def ended(search: Search, objective: Objective, tolerance: float) -> Minimum:
+@eqx.filter_jit
+def _end_search(search: Search, objective: Objective, tolerance: float) -> Minimum:
     """The result of a search."""
-    theta, thetas = (from_real(v, objective.ends) for v in (search.v, search.vs))
+    theta, thetas = (objective.theta_of(v) for v in (search.v, search.vs))
     converged = search.promised <= tolerance
-    return Minimum(theta, search.model.value, search.evaluations, converged, thetas, search.values)
+    return Minimum(theta, search.model.value, search.calls, converged, thetas, search.values)
 
 
-def _planned(model: LocalModel, radius: Array, objective: Objective) -> tuple[Array, Array]:
+def _plan_step(model: LocalModel, radius: Array, objective: Objective) -> tuple[Array, Array]:
     """The next step and the decrease it promises: curvatures by their size, so always downhill."""
     curvatures, directions = jnp.linalg.eigh(model.hessian)
     sizes = jnp.abs(curvatures)

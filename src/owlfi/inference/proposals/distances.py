@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi.inference.abc import distances
+from owlfi.inference.abc import measure_distances
 from owlfi.inference.proposals.surrogate import Surrogate, fit_surrogate
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
@@ -24,7 +24,7 @@ _SMALL_COMPONENT = 1e-3  # of the spread of the observations
 _LEAST_SUCCESS = 0.02
 
 
-def predicted_distances(
+def predict_distances(
     key: Key[Array, ""],
     problem: Problem,
     runs: Simulations,
@@ -41,7 +41,7 @@ def predicted_distances(
 
     Raises ValueError for fewer than 4 thetas that did not fail.
     """
-    found = distances(problem, runs)
+    found = measure_distances(problem, runs)
     fine = np.isfinite(found)
     if fine.sum() < _FEWEST:
         raise ValueError(
@@ -97,7 +97,8 @@ def _by_simulations(
     noise = jax.random.normal(key, (len(new), samples, _MOST_COMPONENTS))
     scores = mean[:, None] + sd[:, None] * noise
     basis = jnp.pad(emulator.components, ((0, missing), (0, 0), (0, 0)))
-    return _emulated(problem.kernel, x, emulator.centre, basis, runs.quadrature.weights, scores)
+    k, w = problem.data_kernel, runs.quadrature.weights
+    return _root_of_emulated(k, x, emulator.centre, basis, w, scores)
 
 
 def _emulate(x: np.ndarray, y: Float[np.ndarray, "t m d"], v: np.ndarray) -> _Emulator:
@@ -114,7 +115,7 @@ def _emulate(x: np.ndarray, y: Float[np.ndarray, "t m d"], v: np.ndarray) -> _Em
 
 
 @eqx.filter_jit
-def _emulated(
+def _root_of_emulated(
     kernel: Kernel,
     x: Array,
     centre: Float[Array, "m d"],

@@ -1,0 +1,233 @@
+"""How the parameters of a data set are found in a test: Newton's method, Algorithm 2, or given.
+
+Each search knows what it will cost, next to where it spends it.
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.checks import as_array, as_count, positive
+from owlfi.inference.search.descent import Bank, minimise_by_descent
+from owlfi.inference.search.newton import Minimum, choose_least, minimise
+from owlfi.inference.search.objective import Objective, simulate_with_slopes
+from owlfi.inference.search.starts import compare_starts, comparison_points
+from owlfi.problem.problem import Problem
+from owlfi.problem.simulator import Simulator
+from owlfi.weights.quadrature import Quadrature
+
+_COMPARED, _SEARCHED = 16, 8  # starts on the observed data: compared, and searched to the end
+
+
+class Starts(NamedTuple):
+    """Where searches begin, and the simulator calls of finding out."""
+
+    observed: Float[Array, "s p"]
+    """For the observed data, the best first."""
+    others: Float[Array, "r p"]
+    """For every data set, besides the estimate."""
+    calls: int
+
+
+class Search(abc.ABC):
+    """A way from a data set to its parameters."""
+
+    composite = True
+    """Whether parameters are estimated."""
+
+    @abc.abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Raises ValueError for what can be known to fail before the first simulation."""
+
+    @abc.abstractmethod
+    def start(
+        self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
+    ) -> Starts:
+        """Where to begin, at the cost of `start_calls`."""
+
+    @abc.abstractmethod
+    def start_calls(self, simulator: Simulator, m: int) -> int: ...
+
+    @abc.abstractmethod
+    def minimise(
+        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
+    ) -> Minimum:
+        """The best minimum from the estimate, which is the first start, and from the others."""
+
+    @abc.abstractmethod
+    def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
+        """What that costs where searches take so many steps from the estimate, and elsewhere."""
+
+    def group(self, starts: Starts) -> list[Float[Array, "b p"]]:
+        """The starts of the observed data, as many at a time as a replicate has."""
+        return []
+
+    @property
+    def groups(self) -> int:
+        """How many those are at most."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Newton(Search):
+    """Newton's method from the estimate, and from some of the best of other starts.
+
+    The observed data are searched more widely: an estimate in another minimum than the lowest would
+    have replicates that fit too well.
+    """
+
+    restarts: int = 1
+
+    def check(self, problem: Problem) -> None:
+        problem.prior.check_continuous("goodness_of_fit")
+
+    def start(
+        self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
+    ) -> Starts:
+        tried, calls = compare_starts(key, problem, objective, quadrature, self._compared)
+        calls += check_slopes(objective, tried[0])
+        return Starts(tried[: self._searched], tried[1 : 1 + self.restarts], calls)
+
+    def start_calls(self, simulator: Simulator, m: int) -> int:
+        return self._compared * comparison_points(m) + simulator.slope_calls(m)
+
+    def minimise(
+        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
+    ) -> Minimum:
+        control = objective.simulator.control
+        return choose_least(control.map(lambda start: minimise(objective, start), starts))
+
+    def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
+        return simulator.slope_calls(m) * (near + self.restarts * far)
+
+    def group(self, starts: Starts) -> list[Float[Array, "b p"]]:
+        size, count = 1 + len(starts.others), len(starts.observed)
+        firsts = range(0, count, size)
+        return [starts.observed[np.arange(first, first + size) % count] for first in firsts]
+
+    @property
+    def groups(self) -> int:
+        return -(-self._searched // (1 + self.restarts))
+
+    @property
+    def _compared(self) -> int:
+        return max(_COMPARED, 1 + self.restarts)
+
+    @property
+    def _searched(self) -> int:
+        return max(_SEARCHED, 1 + self.restarts)
+
+
+@dataclass(frozen=True)
+class Adam(Search):
+    """Algorithm 2: the paper's I, R, S and s.
+
+    Steps are taken on the real line, so none leaves the bounds.
+    """
+
+    trials: int = 50
+    restarts: int = 10
+    steps: int = 200
+    rate: float = 0.04
+
+    def check(self, problem: Problem) -> None:
+        problem.prior.check_continuous("goodness_of_fit")
+        as_count("steps", self.steps)
+        if as_count("restarts", self.restarts) > as_count("trials", self.trials):
+            raise ValueError(
+                f"Adam descends from the best restarts = {self.restarts} of trials = "
+                f"{self.trials}; give at least as many trials"
+            )
+        positive("rate", self.rate, number=True)
+        problem.simulator.check_differentiable("Adam", "search='newton'")
+
+    def start(
+        self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
+    ) -> Starts:
+        trials = problem.prior.starts(key, self.trials)
+        return Starts(trials, trials, check_slopes(objective, trials[0]))
+
+    def start_calls(self, simulator: Simulator, m: int) -> int:
+        return simulator.slope_calls(m)
+
+    def minimise(
+        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
+    ) -> Minimum:
+        optimizer = optax.adam(self.rate)
+        counts = self.restarts, self.steps
+        return minimise_by_descent(key, objective, bank, starts[1:], optimizer, *counts)
+
+    def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
+        return m * (self.trials + self.restarts * (self.steps + 1))
+
+
+@dataclass(frozen=True)
+class Given(Search):
+    """Parameters that are known: nothing is searched."""
+
+    theta: Float[Array, " p"] = field(compare=False)  # one program serves every theta
+    composite = False
+
+    def check(self, problem: Problem) -> None:
+        names = problem.prior.names
+        if self.theta.shape != (len(names),):
+            raise ValueError(
+                f"theta must hold {len(names)} numbers ({', '.join(names)}), got {self.theta}"
+            )
+
+    def start(
+        self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
+    ) -> Starts:
+        return Starts(self.theta[None], self.theta[None][:0], 0)
+
+    def start_calls(self, simulator: Simulator, m: int) -> int:
+        return 0
+
+    def minimise(
+        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
+    ) -> Minimum:
+        theta, nothing = starts[0], jnp.zeros(())
+        return Minimum(theta, nothing, jnp.array(0), jnp.array(True), theta[None], nothing[None])
+
+    def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
+        return 0
+
+
+def as_search(search: Any, theta: Any, restarts: Any) -> Search:
+    """Raises ValueError for another word."""
+    restarts = as_count("restarts", restarts, 0)
+    if not isinstance(search, Adam) and search != "newton":
+        raise ValueError(f"search must be 'newton' or Adam(...), got {search!r}")
+    if theta is not None:
+        return Given(as_array("theta", theta))
+    return search if isinstance(search, Adam) else Newton(restarts)
+
+
+def check_slopes(objective: Objective, theta: Float[Array, " p"]) -> int:
+    """The calls of seeing that the model changes with every parameter.
+
+    Raises ValueError where it does not: no search can move such a parameter, and the replicates of
+    an estimate that stayed where it began would fit too well.
+    """
+    rows = simulate_with_slopes(objective, theta)
+    refuse_constant(objective.simulator.parameters, theta, rows.slopes)
+    return rows.calls
+
+
+def refuse_constant(
+    names: Sequence[str], theta: Float[Array, " p"], slopes: Float[Array, "p m d"]
+) -> None:
+    """Raises ValueError where no simulation changes with a parameter."""
+    for name, slope in zip(names, np.asarray(slopes), strict=True):
+        if not slope.any():
+            raise ValueError(
+                f"y does not change with {name} near theta = {np.asarray(theta)}: the model is "
+                "piecewise constant in it and cannot be fitted by its slopes; hold it with "
+                "simulator.fix(...), or test a given theta"
+            )
