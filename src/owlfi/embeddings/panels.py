@@ -110,7 +110,7 @@ def _sides(measure: Family) -> list[Piece]:
     measure = concrete(measure)
     with jax.ensure_compile_time_eval():
         low, high = (np.asarray(end) for end in measure.support)
-        center = np.atleast_1d(measure.frozen().median())
+        center = np.atleast_1d(measure.as_scipy().median())
         tails = [*measure.tail_distances(np.insert(_LEVELS, 0, 0.5)[:, None])]
     halves = [distances[0] for distances in tails]  # to the median, which may round to an end
     tails = [distances[1:] for distances in tails]

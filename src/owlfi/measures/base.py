@@ -57,7 +57,7 @@ class Family(Measure):
     """Independent coordinates of one family, each parameter one number a coordinate."""
 
     @abc.abstractmethod
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         """The scipy.stats distribution with one entry a coordinate, for work on the host."""
 
     @abc.abstractmethod
@@ -79,7 +79,7 @@ class Family(Measure):
 
     def quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points that leave the probability `level` below them, and above them."""
-        frozen = self.frozen()
+        frozen = self.as_scipy()
         return frozen.ppf(level), frozen.isf(level)
 
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,11 +88,11 @@ class Family(Measure):
         From the median where that end is infinite. `level` is (l, 1), the result (l, s) each.
         """
         low, high = (np.asarray(end) for end in self.support)
-        middle, (lower, upper) = self.frozen().median(), self.quantiles(level)
+        middle, (lower, upper) = self.as_scipy().median(), self.quantiles(level)
         with np.errstate(invalid="ignore"):  # infinite quantiles of infinite ends
             return (
-                np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
-                np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
+                np.where(np.isfinite(low), lower - low, _extend(middle - lower)),
+                np.where(np.isfinite(high), high - upper, _extend(upper - middle)),
             )
 
     def at_levels(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -124,7 +124,7 @@ class Family(Measure):
         )
 
 
-def _extended(distances: np.ndarray) -> np.ndarray:
+def _extend(distances: np.ndarray) -> np.ndarray:
     """Distances that go on growing where scipy's quantiles of tiny levels stop or are infinite."""
     rows = [distances[0]]
     for row in distances[1:]:

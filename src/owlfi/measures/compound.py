@@ -177,7 +177,7 @@ def _family(component: Measure, j: int) -> Family:
 
 
 def _density(family: Family, x: np.ndarray) -> np.ndarray:
-    frozen = family.frozen()
+    frozen = family.as_scipy()
     return frozen.pmf(x) if isinstance(family, DiscreteFamily) else frozen.pdf(x)
 
 
@@ -186,7 +186,7 @@ def _mixture_quantile(families: list[Family], belief: np.ndarray, v: np.ndarray)
 
     Above the median by the probability that is left, which has more digits there.
     """
-    frozen = [family.frozen() for family in families]
+    frozen = [family.as_scipy() for family in families]
     quantiles = np.stack([np.where(v > 0.5, f.isf(1 - v), f.ppf(v)) for f in frozen])
     low, high = quantiles.min(0), quantiles.max(0)
     for _ in range(_BISECTIONS):

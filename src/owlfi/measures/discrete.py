@@ -1,6 +1,5 @@
 """Measures that are finite sums of atoms, or nearly so."""
 
-import abc
 from math import pi
 from typing import Any
 
@@ -29,7 +28,7 @@ class DiscreteFamily(Family):
 
         Raises ValueError where a million of them do not.
         """
-        frozen = concrete(self).frozen()
+        frozen = concrete(self).as_scipy()
         low, middle = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)), np.atleast_1d(frozen.median())
         top = np.minimum(low + _LARGEST_COUNT - 1, frozen.support()[1])
         high = middle + 1.0
@@ -48,9 +47,6 @@ class DiscreteFamily(Family):
         """The probability of each atom."""
         low, high = self.support
         return jnp.exp(self.coordinate_log_density(atoms, atoms - low, high - atoms))
-
-    @abc.abstractmethod
-    def frozen(self) -> Any: ...
 
 
 class Poisson(DiscreteFamily):
@@ -83,7 +79,7 @@ class Poisson(DiscreteFamily):
     def restrict(self, coordinates: slice) -> "Poisson":
         return Poisson(self.rate[coordinates])
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.poisson(np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:

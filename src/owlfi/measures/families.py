@@ -53,7 +53,7 @@ class Uniform(LineFamily):
     def support(self) -> Ends:
         return self.low, self.high
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.uniform(np.asarray(self.low), np.asarray(self.high - self.low))
 
     def at_levels(self, v: Array) -> Array:
@@ -80,7 +80,7 @@ class Normal(LineFamily):
     def support(self) -> Ends:
         return _whole_line(self.mean)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.norm(np.asarray(self.mean), np.asarray(self.sd))
 
     def at_levels(self, v: Array) -> Array:
@@ -107,7 +107,7 @@ class LogNormal(LineFamily):
     def support(self) -> Ends:
         return _half_line(self.mean)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.lognorm(np.asarray(self.sd), scale=np.exp(self.mean))
 
     def at_levels(self, v: Array) -> Array:
@@ -135,7 +135,7 @@ class HalfNormal(LineFamily):
     def support(self) -> Ends:
         return _half_line(self.sd)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.halfnorm(0, np.asarray(self.sd))
 
     def at_levels(self, v: Array) -> Array:
@@ -188,7 +188,7 @@ class TruncatedNormal(LineFamily):
             jnp.where(jnp.isinf(self.high), self.high, high),
         )
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
         return scipy.stats.truncnorm(low, high, np.asarray(self.mean), np.asarray(self.sd))
 
@@ -206,7 +206,7 @@ class TruncatedNormal(LineFamily):
         mean, sd = np.asarray(self.mean), np.asarray(self.sd)
         low, high = (np.asarray(end) for end in self.standard_ends(self.mean, self.sd))
         lower, upper = self._standard_quantiles(level)
-        middle = (self.frozen().median() - mean) / sd
+        middle = (self.as_scipy().median() - mean) / sd
         return (
             sd * np.where(np.isfinite(low), np.maximum(lower - low, 0.0), middle - lower),
             sd * np.where(np.isfinite(high), np.maximum(high - upper, 0.0), upper - middle),
@@ -233,7 +233,7 @@ class Exponential(LineFamily):
     def support(self) -> Ends:
         return _half_line(self.rate)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.expon(0, 1 / np.asarray(self.rate))
 
     def at_levels(self, v: Array) -> Array:
@@ -262,7 +262,7 @@ class Gamma(LineFamily):
     def support(self) -> Ends:
         return _half_line(self.shape)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.gamma(np.asarray(self.shape), scale=1 / np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -287,7 +287,7 @@ class Beta(LineFamily):
     def support(self) -> Ends:
         return jnp.zeros_like(self.a), jnp.ones_like(self.a)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.beta(np.asarray(self.a), np.asarray(self.b))
 
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +316,7 @@ class Laplace(LineFamily):
     def support(self) -> Ends:
         return _whole_line(self.loc)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.laplace(np.asarray(self.loc), np.asarray(self.scale))
 
     def at_levels(self, v: Array) -> Array:
@@ -347,7 +347,7 @@ class StudentT(LineFamily):
     def support(self) -> Ends:
         return _whole_line(self.loc)
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.t(np.asarray(self.df), np.asarray(self.loc), np.asarray(self.scale))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:

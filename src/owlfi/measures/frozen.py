@@ -113,7 +113,7 @@ class FrozenContinuous(Family):
     def restrict(self, coordinates: slice) -> "FrozenContinuous":
         return self
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return self.distribution
 
     @property
@@ -337,7 +337,7 @@ class FrozenDiscrete(DiscreteFamily):
     def restrict(self, coordinates: slice) -> "FrozenDiscrete":
         return self
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return self.distribution
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
