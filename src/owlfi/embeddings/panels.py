@@ -51,7 +51,7 @@ def _frozen_pieces(measure: FrozenContinuous) -> list[Piece]:
     doubt = sum(error for _, _, error in resolved)
     if not (abs(probability - 1) <= _WRONG_MASS and doubt <= _WRONG_MASS):
         raise ValueError(
-            f"measure is {measure.label}, whose density owlfi cannot integrate to 12 digits: its "
+            f"measure is {measure!r}, whose density owlfi cannot integrate to 12 digits: its "
             f"probabilities sum to {probability:.15g}, with an error of about {doubt:.1e}; use one "
             "of owlfi's own families, a Mixture of them, or Empirical(...) of a large sample"
         )

@@ -11,7 +11,9 @@ from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, as_weights, brief, concrete, is_traced, positive
-from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
+from owlfi._tools.display import count
+from owlfi.measures.base import Family, Measure, as_coordinates
+from owlfi.measures.parameters import Ends, coordinates, half_line
 
 _NEGLIGIBLE = 1e-26
 _TOLERABLE = 1e-13  # with a heavy tail, where fewer digits at the last quantiles must do
@@ -39,9 +41,9 @@ class DiscreteFamily(Family):
                 f"measure is {frozen.dist.name} over more than {_LARGEST_COUNT} whole numbers, too "
                 "many to sum over; use a continuous measure or Empirical(a sample of it)"
             )
-        count = (high - low).max() + 1
+        steps = (high - low).max() + 1
         with jax.ensure_compile_time_eval():
-            return jnp.asarray(low + np.arange(count)[:, None])
+            return jnp.asarray(low + np.arange(steps)[:, None])
 
     def probabilities(self, atoms: Float[Array, "a s"]) -> Float[Array, "a s"]:
         """The probability of each atom."""
@@ -73,8 +75,8 @@ class Poisson(DiscreteFamily):
         return self.rate.shape[0]
 
     @property
-    def support(self) -> tuple[Array, Array]:
-        return jnp.zeros_like(self.rate), jnp.full_like(self.rate, jnp.inf)
+    def support(self) -> Ends:
+        return half_line(self.rate)
 
     def restrict(self, coordinates: slice) -> "Poisson":
         return Poisson(self.rate[coordinates])
@@ -115,6 +117,10 @@ class Empirical(Measure):
         probabilities = as_probabilities(as_weights("weights", weights, rows))
         order = jnp.argsort(rows[:, 0])
         self.data, self.weights = rows[order], probabilities[order]
+
+    def __repr__(self) -> str:
+        atoms, dim = self.data.shape
+        return f"Empirical({count(atoms, 'atom')} in {count(dim, 'dimension')})"
 
     @property
     def dim(self) -> int:
