@@ -227,7 +227,7 @@ def _atoms(family: DiscreteFamily) -> tuple[Float[Array, "a s"], Float[Array, "a
     probabilities = family.probabilities(atoms)
     if not is_traced(probabilities) and (abs(probabilities.sum(0) - 1) > _LOST).any():
         raise ValueError(
-            f"measure is {family.frozen().dist.name}, whose atoms are not a step of 1 apart "
+            f"measure is {family.as_scipy().dist.name}, whose atoms are not a step of 1 apart "
             f"(those that are hold {float(probabilities.sum(0).min()):.3g} of the probability); "
             "use Empirical(atoms, probabilities)"
         )

@@ -69,7 +69,7 @@ def _inside_by_periods(
     periods = _periods(kernel)
     if not periods or (not is_traced(u) and bool(((u >= low) & (u <= high)).all())):
         return []
-    middle = np.atleast_1d(concrete(measure).frozen().median())
+    middle = np.atleast_1d(concrete(measure).as_scipy().median())
     return [u - jnp.round((u - middle) / period) * period for period in periods]
 
 
@@ -144,7 +144,7 @@ def _foci(family: Family) -> Float[Array, "f s"]:
     """The middle of a family, its ends where they are finite, and where its density breaks."""
     with jax.ensure_compile_time_eval():
         family = concrete(family)
-        middle = np.atleast_1d(family.frozen().median())
+        middle = np.atleast_1d(family.as_scipy().median())
         ends = [np.asarray(end) for end in family.support]
     inner = (*family.singular_points, *family.jumps) if isinstance(family, FrozenContinuous) else ()
     return jnp.stack(

@@ -51,7 +51,7 @@ def _frozen_pieces(measure: FrozenContinuous) -> list[Piece]:
     doubt = sum(error for _, _, error in resolved)
     if not (abs(probability - 1) <= _WRONG_MASS and doubt <= _WRONG_MASS):
         raise ValueError(
-            f"measure is {measure.label}, whose density owlfi cannot integrate to 12 digits: its "
+            f"measure is {measure!r}, whose density owlfi cannot integrate to 12 digits: its "
             f"probabilities sum to {probability:.15g}, with an error of about {doubt:.1e}; use one "
             "of owlfi's own families, a Mixture of them, or Empirical(...) of a large sample"
         )
@@ -110,7 +110,7 @@ def _sides(measure: Family) -> list[Piece]:
     measure = concrete(measure)
     with jax.ensure_compile_time_eval():
         low, high = (np.asarray(end) for end in measure.support)
-        center = np.atleast_1d(measure.frozen().median())
+        center = np.atleast_1d(measure.as_scipy().median())
         tails = [*measure.tail_distances(np.insert(_LEVELS, 0, 0.5)[:, None])]
     halves = [distances[0] for distances in tails]  # to the median, which may round to an end
     tails = [distances[1:] for distances in tails]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, positive
+from owlfi._tools.display import write, write_call
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
 
@@ -22,6 +23,9 @@ class Kernel(eqx.Module):
     """
 
     __array_ufunc__ = None  # array * kernel asks the kernel, not each entry
+
+    def __repr__(self) -> str:
+        return write_call(self)
 
     @abc.abstractmethod
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
@@ -94,6 +98,11 @@ def _number(operand: Any) -> Any:
     return operand
 
 
+def _group(kernel: Kernel, *compound: type[Kernel]) -> str:
+    """In parentheses where it is written with an operator that binds less."""
+    return f"({kernel!r})" if isinstance(kernel, compound) else repr(kernel)
+
+
 def as_samples(x: Any, y: Any) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
     """Both as rows of as many columns; (n,) is read as n numbers. Only shapes are looked at."""
     x, y = (jnp.asarray(rows, float) for rows in (x, y))
@@ -135,6 +144,11 @@ class ProductKernel(CoordinateKernel):
 
     factors: tuple[Kernel, ...]
 
+    def __repr__(self) -> str:
+        first, *others = self.factors
+        compound = SumKernel, ScaledKernel, ProductKernel
+        return " * ".join([_group(first, SumKernel), *(_group(k, *compound) for k in others)])
+
     @property
     def stationary(self) -> bool:
         return all(factor.stationary for factor in self.factors)
@@ -165,6 +179,9 @@ class SumKernel(Kernel):
 
     terms: tuple[Kernel, ...]
 
+    def __repr__(self) -> str:
+        return " + ".join([repr(self.terms[0]), *(_group(k, SumKernel) for k in self.terms[1:])])
+
     @property
     def stationary(self) -> bool:
         return all(term.stationary for term in self.terms)
@@ -184,6 +201,10 @@ class ScaledKernel(Kernel):
 
     kernel: Kernel
     factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
+
+    def __repr__(self) -> str:
+        inner = _group(self.kernel, SumKernel, ScaledKernel, ProductKernel)
+        return f"{write(self.factor)} * {inner}"
 
     @property
     def stationary(self) -> bool:
@@ -242,6 +263,9 @@ class FunctionKernel(Kernel):
     """
 
     function: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        return f"FunctionKernel({getattr(self.function, '__name__', repr(self.function))})"
 
     def __check_init__(self) -> None:
         if not callable(self.function):

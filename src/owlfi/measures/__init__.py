@@ -7,15 +7,12 @@ from owlfi.measures.families import (
     Beta,
     Exponential,
     Gamma,
-    HalfNormal,
     Laplace,
-    LogNormal,
-    Normal,
     StudentT,
-    TruncatedNormal,
     Uniform,
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
+from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
 
 __all__ = [
     "Beta",

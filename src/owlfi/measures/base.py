@@ -1,7 +1,7 @@
 """What a base measure is: the distribution of a simulator's noise u."""
 
 import abc
-from contextlib import nullcontext
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, as_rows, is_traced
+from owlfi._tools.display import write_arguments, write_call
 from owlfi._tools.keys import as_key
 
 
@@ -35,6 +36,16 @@ class Measure(eqx.Module):
     def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
         """The log density (for discrete measures the log probability), -inf outside the support."""
 
+    @property
+    def traceable(self) -> bool:
+        """Whether its densities and quantiles can be computed inside jit, vmap and grad."""
+        return self.traceable_density
+
+    @property
+    def traceable_density(self) -> bool:
+        """Whether at least its densities can: the quantiles of many families are scipy's."""
+        return True
+
     def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
         """Points of the measure from points of (0, 1)^s, so that every point set serves it.
 
@@ -57,7 +68,7 @@ class Family(Measure):
     """Independent coordinates of one family, each parameter one number a coordinate."""
 
     @abc.abstractmethod
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         """The scipy.stats distribution with one entry a coordinate, for work on the host."""
 
     @abc.abstractmethod
@@ -77,9 +88,21 @@ class Family(Measure):
     def restrict(self, coordinates: slice) -> "Family":
         """The measure of some of the coordinates."""
 
+    def __repr__(self) -> str:
+        parameters = [getattr(self, field.name) for field in fields(self)]
+        if is_traced(self) or not all(eqx.is_array(p) and p.ndim == 1 for p in parameters):
+            return write_call(self)
+        shortest = [_shorten(np.asarray(parameter)) for parameter in parameters]
+        repeated = self.dim > 1 and all(parameter.ndim == 0 for parameter in shortest)
+        return write_arguments(self, shortest, **({"dim": self.dim} if repeated else {}))
+
+    @property
+    def traceable(self) -> bool:
+        return type(self).at_levels is not Family.at_levels  # which asks scipy
+
     def quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points that leave the probability `level` below them, and above them."""
-        frozen = self.frozen()
+        frozen = self.as_scipy()
         return frozen.ppf(level), frozen.isf(level)
 
     def tail_distances(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,11 +111,11 @@ class Family(Measure):
         From the median where that end is infinite. `level` is (l, 1), the result (l, s) each.
         """
         low, high = (np.asarray(end) for end in self.support)
-        middle, (lower, upper) = self.frozen().median(), self.quantiles(level)
+        middle, (lower, upper) = self.as_scipy().median(), self.quantiles(level)
         with np.errstate(invalid="ignore"):  # infinite quantiles of infinite ends
             return (
-                np.where(np.isfinite(low), lower - low, _extended(middle - lower)),
-                np.where(np.isfinite(high), high - upper, _extended(upper - middle)),
+                np.where(np.isfinite(low), lower - low, _extend(middle - lower)),
+                np.where(np.isfinite(high), high - upper, _extend(upper - middle)),
             )
 
     def at_levels(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -124,7 +147,12 @@ class Family(Measure):
         )
 
 
-def _extended(distances: np.ndarray) -> np.ndarray:
+def _shorten(parameter: np.ndarray) -> np.ndarray:
+    """The one number that all coordinates share, where they do."""
+    return parameter[0] if (parameter == parameter[0]).all() else parameter
+
+
+def _extend(distances: np.ndarray) -> np.ndarray:
     """Distances that go on growing where scipy's quantiles of tiny levels stop or are infinite."""
     rows = [distances[0]]
     for row in distances[1:]:
@@ -141,28 +169,6 @@ class LineFamily(Family):
 
     def restrict(self, coordinates: slice) -> "LineFamily":
         return jax.tree.map(lambda parameter: parameter[coordinates], self)
-
-
-def coordinates(dim: int | None, **parameters: Any) -> list[Float[Array, " s"]]:
-    """Parameters as arrays of one shape (dim,); dim is read from them where it is not given."""
-    arrays = {}
-    for name, value in parameters.items():
-        array = arrays[name] = as_array(name, value)
-        if array.ndim > 1:
-            raise ValueError(
-                f"{name} must be a number or one a coordinate, got shape {array.shape}"
-            )
-        if array.size == 0:
-            raise ValueError(f"{name} is empty; give one number, or one a coordinate")
-    sizes = {array.shape[0] for array in arrays.values() if array.ndim}
-    size = as_count("dim", dim) if dim is not None else max(sizes, default=1)
-    if not sizes <= {1, size}:
-        entries = ", ".join(f"{name} has {a.shape[0]}" for name, a in arrays.items() if a.ndim)
-        raise ValueError(
-            f"each parameter must have one entry or dim = {size} of them, but {entries}"
-        )
-    with nullcontext() if is_traced(parameters) else jax.ensure_compile_time_eval():
-        return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
 
 
 def as_coordinates(name: str, value: Any, dim: int) -> Float[Array, "... s"]:

@@ -10,6 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from owlfi._tools.checks import as_array, is_traced
+from owlfi._tools.display import write_arguments
 from owlfi.measures.base import Family, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure
@@ -36,9 +37,20 @@ class Product(Measure):
         nested = [m.parts if isinstance(m, Product) else (m,) for m in measures]
         self.parts = tuple(part for group in nested for part in group)
 
+    def __repr__(self) -> str:
+        return write_arguments(self, self.parts)
+
     @property
     def dim(self) -> int:
         return sum(part.dim for part in self.parts)
+
+    @property
+    def traceable(self) -> bool:
+        return all(part.traceable for part in self.parts)
+
+    @property
+    def traceable_density(self) -> bool:
+        return all(part.traceable_density for part in self.parts)
 
     @property
     def slices(self) -> list[slice]:
@@ -90,9 +102,20 @@ class Mixture(Measure):
         if len(dims) != 1:
             raise ValueError(f"components must have one dimension, got {sorted(dims)}")
 
+    def __repr__(self) -> str:
+        return write_arguments(self, [list(self.components), self.weights])
+
     @property
     def dim(self) -> int:
         return self.components[0].dim
+
+    @property
+    def traceable(self) -> bool:
+        return False  # quantiles are found by bisection
+
+    @property
+    def traceable_density(self) -> bool:
+        return all(component.traceable_density for component in self.components)
 
     @property
     def support(self) -> tuple[Array, Array]:
@@ -177,7 +200,7 @@ def _family(component: Measure, j: int) -> Family:
 
 
 def _density(family: Family, x: np.ndarray) -> np.ndarray:
-    frozen = family.frozen()
+    frozen = family.as_scipy()
     return frozen.pmf(x) if isinstance(family, DiscreteFamily) else frozen.pdf(x)
 
 
@@ -186,7 +209,7 @@ def _mixture_quantile(families: list[Family], belief: np.ndarray, v: np.ndarray)
 
     Above the median by the probability that is left, which has more digits there.
     """
-    frozen = [family.frozen() for family in families]
+    frozen = [family.as_scipy() for family in families]
     quantiles = np.stack([np.where(v > 0.5, f.isf(1 - v), f.ppf(v)) for f in frozen])
     low, high = quantiles.min(0), quantiles.max(0)
     for _ in range(_BISECTIONS):

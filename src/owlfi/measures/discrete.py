@@ -1,6 +1,5 @@
 """Measures that are finite sums of atoms, or nearly so."""
 
-import abc
 from math import pi
 from typing import Any
 
@@ -12,7 +11,9 @@ from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, as_weights, brief, concrete, is_traced, positive
-from owlfi.measures.base import Family, Measure, as_coordinates, coordinates
+from owlfi._tools.display import count
+from owlfi.measures.base import Family, Measure, as_coordinates
+from owlfi.measures.parameters import Ends, coordinates, half_line
 
 _NEGLIGIBLE = 1e-26
 _TOLERABLE = 1e-13  # with a heavy tail, where fewer digits at the last quantiles must do
@@ -29,7 +30,7 @@ class DiscreteFamily(Family):
 
         Raises ValueError where a million of them do not.
         """
-        frozen = concrete(self).frozen()
+        frozen = concrete(self).as_scipy()
         low, middle = np.atleast_1d(frozen.ppf(_NEGLIGIBLE)), np.atleast_1d(frozen.median())
         top = np.minimum(low + _LARGEST_COUNT - 1, frozen.support()[1])
         high = middle + 1.0
@@ -40,17 +41,14 @@ class DiscreteFamily(Family):
                 f"measure is {frozen.dist.name} over more than {_LARGEST_COUNT} whole numbers, too "
                 "many to sum over; use a continuous measure or Empirical(a sample of it)"
             )
-        count = (high - low).max() + 1
+        steps = (high - low).max() + 1
         with jax.ensure_compile_time_eval():
-            return jnp.asarray(low + np.arange(count)[:, None])
+            return jnp.asarray(low + np.arange(steps)[:, None])
 
     def probabilities(self, atoms: Float[Array, "a s"]) -> Float[Array, "a s"]:
         """The probability of each atom."""
         low, high = self.support
         return jnp.exp(self.coordinate_log_density(atoms, atoms - low, high - atoms))
-
-    @abc.abstractmethod
-    def frozen(self) -> Any: ...
 
 
 class Poisson(DiscreteFamily):
@@ -77,13 +75,13 @@ class Poisson(DiscreteFamily):
         return self.rate.shape[0]
 
     @property
-    def support(self) -> tuple[Array, Array]:
-        return jnp.zeros_like(self.rate), jnp.full_like(self.rate, jnp.inf)
+    def support(self) -> Ends:
+        return half_line(self.rate)
 
     def restrict(self, coordinates: slice) -> "Poisson":
         return Poisson(self.rate[coordinates])
 
-    def frozen(self) -> Any:
+    def as_scipy(self) -> Any:
         return scipy.stats.poisson(np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
@@ -119,6 +117,10 @@ class Empirical(Measure):
         probabilities = as_probabilities(as_weights("weights", weights, rows))
         order = jnp.argsort(rows[:, 0])
         self.data, self.weights = rows[order], probabilities[order]
+
+    def __repr__(self) -> str:
+        atoms, dim = self.data.shape
+        return f"Empirical({count(atoms, 'atom')} in {count(dim, 'dimension')})"
 
     @property
     def dim(self) -> int:

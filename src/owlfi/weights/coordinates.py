@@ -41,7 +41,7 @@ def _scored(part: Measure, u: Array) -> System:
     """Φ⁻¹(F(u)), from the nearer end of the distribution."""
     if not (isinstance(part, Family) and _has_scores(part)):
         return part, u
-    frozen, values = part.frozen(), np.asarray(u)
+    frozen, values = part.as_scipy(), np.asarray(u)
     below, above = frozen.cdf(values), frozen.sf(values)
     scores = np.where(below < above, ndtri(below), -ndtri(above))
     return Normal(dim=part.dim), jnp.asarray(scores.clip(-_FARTHEST_SCORE, _FARTHEST_SCORE))

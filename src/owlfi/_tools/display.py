@@ -1,0 +1,58 @@
+"""How objects look: as one would write them at the prompt, as small tables in notebooks."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from html import escape
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from owlfi._tools.checks import is_traced
+
+_MOST = 6  # entries that are written out
+
+
+def write_call(value: Any) -> str:
+    """An object as the call that makes it of its fields: Matern(2.5, 1.0)."""
+    return write_arguments(value, [getattr(value, field.name) for field in fields(value)])
+
+
+def write_arguments(value: Any, arguments: Iterable[Any], **options: Any) -> str:
+    """The same of any arguments: Normal(0.0, 1.0, dim=2)."""
+    named = [f"{name}={write(option)}" for name, option in options.items()]
+    return f"{type(value).__name__}({join([write(each) for each in arguments] + named)})"
+
+
+def write(value: Any) -> str:
+    """Numbers with all their digits, the first of many; larger and traced arrays by their shape."""
+    if not isinstance(value, jax.Array | np.ndarray | np.generic):
+        return repr(value)
+    if is_traced(value) or value.ndim > 1:
+        return eqx.tree_pformat(value)
+    if value.ndim == 0:
+        return repr(value.item())
+    return f"[{join([repr(number) for number in value.tolist()])}]"
+
+
+def join(texts: list[str]) -> str:
+    """With commas, the middle of many left out."""
+    return ", ".join(texts if len(texts) <= _MOST else [*texts[: _MOST - 2], "...", texts[-1]])
+
+
+def count(number: int, noun: str) -> str:
+    """1 point, 2 points."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def html_table(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of texts, which may hold any characters."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return (
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
