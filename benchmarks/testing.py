@@ -62,7 +62,7 @@ def algorithm2() -> list[Row]:
 
     def adam(bootstrap: int) -> Any:
         return owlfi.goodness_of_fit(
-            jax.random.key(1), problem, rule, bootstrap=bootstrap, designs=64, search=owlfi.Adam()
+            jax.random.key(1), problem, rule, resamples=bootstrap, designs=64, search=owlfi.Adam()
         )
 
     adam(19)

@@ -19,10 +19,10 @@ def gaussian_problem(seed=0, n=80, mean=1.3):
     prior = owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
     model = owlfi.Simulator(location, owlfi.Normal(), prior.names, prior=prior)
     x = model([mean], owlfi.iid(jax.random.key(seed), n, model.measure))
-    return owlfi.Problem(model, x, kernel=owlfi.SquaredExponential(LENGTHSCALE))
+    return owlfi.Problem(model, x, data_kernel=owlfi.SquaredExponential(LENGTHSCALE))
 
 
-RULE = owlfi.OptimallyWeighted(m=64, kernel=owlfi.SquaredExponential(1.0))
+RULE = owlfi.OptimallyWeighted(m=64, base_kernel=owlfi.SquaredExponential(1.0))
 """Exact to about 1e-7 here."""
 
 

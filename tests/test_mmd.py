@@ -137,7 +137,7 @@ def test_clusters_far_apart_keep_the_digits(d):
 )
 def test_passing_the_data_term_changes_nothing(options):
     y, x = normal((9, 3), (14, 3))
-    term = data_term(SE, x, options.get("weights_x"), options.get("unbiased", False))
+    term = data_term(SE, x, options.get("weights_x"), unbiased=options.get("unbiased", False))
     assert squared_mmd(SE, y, x, data_term=term, **options) == squared_mmd(SE, y, x, **options)
 
 

@@ -22,7 +22,7 @@ from owlfi import (
     Simulator,
     SquaredExponential,
     Uniform,
-    accepted,
+    accept,
     equal_weights,
     optimal_weights,
     simulate,
@@ -82,9 +82,9 @@ def test_exploring_finds_the_posterior_with_weights(tmp_path, monkeypatch):
     assert near.mean() > 0.5  # of the prior 0.15, 4 standard errors above are 0.43
     runs = campaign.results()
     assert runs.importance.shape == (len(runs.thetas),)
-    posterior = accepted(problem(), runs)
+    posterior = accept(problem(), runs)
     dense = simulate(simulator(models.scaled), PRIOR.starts(KEY, 1000), weights())
-    exact = accepted(problem(), dense)
+    exact = accept(problem(), dense)
     assert_allclose(posterior.mean, exact.mean, atol=4 * exact.sd[0] / np.sqrt(15))
     leading = campaign.results(partial=True)
     assert_array_equal(leading.importance, runs.importance)

@@ -40,7 +40,7 @@ def test_unknown_option_is_named() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        owlfi.OptimallyWeighted(m=32, kernel=owlfi.Matern()),
+        owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern()),
         pytest.param(demo.RULE, marks=pytest.mark.slow),
     ],
     ids=["small", "usual"],

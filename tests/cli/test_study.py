@@ -50,7 +50,7 @@ class Result:
         return path
 
 
-def accepted(problem, simulations, *, share=0.05):
+def accept(problem, simulations, *, share=0.05):
     assert isinstance(simulations, Simulations)
     assert problem.squared_mmd(simulations.y, simulations.quadrature).shape == (4,)
     return Result(simulations, share)
@@ -329,7 +329,7 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study, capsys):
     quadrature = types.SimpleNamespace(certificate=certificate)
     campaign.design, campaign.results = types.SimpleNamespace(quadrature=quadrature), lambda: runs
     _print_saved(read, campaign)
-    needed = runs_with_equal_weights(problem_of(read, campaign).kernel, runs, 1e-4)
+    needed = runs_with_equal_weights(problem_of(read, campaign).data_kernel, runs, 1e-4)
     hours = (needed - 12) * campaign.status().mean_seconds / 3600
     told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
     assert capsys.readouterr().out.strip() == told

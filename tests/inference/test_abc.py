@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
-from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accepted, simulate
-from owlfi.inference.abc import distances, prior_runs, stored_simulations
+from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
+from owlfi.inference.abc import measure_distances, simulate_prior, stored_simulations
 from owlfi.models.wind_farm import stored_runs
 from owlfi.weights.quadrature import Pilot, unweighted
 
@@ -28,7 +28,7 @@ def runs(draws=400):
 
 def test_share_keeps_the_nearest():
     problem, made = runs()
-    posterior = accepted(problem, made, share=0.1)
+    posterior = accept(problem, made, share=0.1)
     exact = exact_squared_mmd(problem, np.asarray(made.thetas)[:, 0])
     nearest = np.asarray(made.thetas)[np.argsort(exact)[:40]]
     assert_allclose(np.sort(posterior.draws, 0), np.sort(nearest, 0))
@@ -37,17 +37,17 @@ def test_share_keeps_the_nearest():
 
 def test_threshold_keeps_all_below_it():
     problem, made = runs()
-    cut = float(np.quantile(distances(problem, made), 0.2))
-    posterior = accepted(problem, made, threshold=cut)
+    cut = float(np.quantile(measure_distances(problem, made), 0.2))
+    posterior = accept(problem, made, threshold=cut)
     assert len(posterior.draws) == 80
     assert posterior.about["threshold"] == cut
 
 
 def test_threshold_that_accepts_nothing_names_the_smallest_distance():
     problem, made = runs()
-    least = distances(problem, made).min()
+    least = measure_distances(problem, made).min()
     with pytest.raises(ValueError, match=f"none of 400 parameters.*{least:.4g}"):
-        accepted(problem, made, threshold=least / 2)
+        accept(problem, made, threshold=least / 2)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_threshold_that_accepts_nothing_names_the_smallest_distance():
 def test_impossible_cuts_are_refused(options, message):
     problem, made = runs()
     with pytest.raises(ValueError, match=message):
-        accepted(problem, made, **options)
+        accept(problem, made, **options)
 
 
 def test_failed_simulations_are_recorded_and_never_kept():
@@ -72,7 +72,7 @@ def test_failed_simulations_are_recorded_and_never_kept():
         return jnp.where((theta[0] > 1) & (u > 1), jnp.nan, theta[0] + u)
 
     model = Simulator(fails_above_one, Normal(), ["mean"], prior=problem.prior)
-    failing = Problem(model, problem.observed, kernel=problem.kernel)
+    failing = Problem(model, problem.observed, data_kernel=problem.data_kernel)
     posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
     assert np.all(np.asarray(posterior.draws) <= 1)
     failed = np.array(posterior.about["failed"])
@@ -91,9 +91,9 @@ def fails_at_some_points():
 
 def test_failed_simulations_can_be_left_out_of_the_weights():
     problem, failing = fails_at_some_points()
-    rejected = accepted(problem, failing, share=0.1)
+    rejected = accept(problem, failing, share=0.1)
     with pytest.warns(UserWarning, match="100 failed runs are left out"):
-        kept = accepted(problem, failing, share=0.1, on_failure="reweight")
+        kept = accept(problem, failing, share=0.1, on_failure="reweight")
     failed = np.ravel(kept.about["failed"])
     assert len(failed) == 100
     assert len(kept.draws) == len(rejected.draws) == 40
@@ -105,7 +105,7 @@ def test_optimal_weights_without_failed_points_need_their_kernel():
     problem, failing = fails_at_some_points()
     kernel = owlfi.SquaredExponential(1.0)
     with pytest.warns(UserWarning, match="left out of the weights"):
-        kept = accepted(problem, failing, on_failure="reweight", base_kernel=kernel)
+        kept = accept(problem, failing, on_failure="reweight", base_kernel=kernel)
     exact = exact_squared_mmd(problem, np.asarray(failing.thetas)[:, 0])
     nearest = np.asarray(failing.thetas)[np.argsort(exact)[:20]]
     assert_allclose(np.sort(kept.draws, 0), np.sort(nearest, 0))
@@ -123,18 +123,18 @@ def test_runs_that_tuned_the_rule_are_the_first_draws():
     quadrature = unweighted(made.quadrature.points[:16])
     pilot = Pilot(made.thetas[:6], made.y[:6, :16], 200)
     quadrature = eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda x: x is None)
-    drawn = prior_runs(KEY, problem, quadrature, 100)
+    drawn = simulate_prior(KEY, problem, quadrature, 100)
     assert_allclose(drawn.thetas[:6], pilot.thetas)
     assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points)
     assert drawn.calls == 200 + 94 * 16 + 4
-    assert prior_runs(KEY, problem, quadrature, 4).calls == 200
+    assert simulate_prior(KEY, problem, quadrature, 4).calls == 200
 
 
 def test_adjustment_moves_draws_towards_the_posterior():
     """With a coarse threshold, adjusted draws are far nearer to the estimate than plain ones."""
     problem, made = runs()
-    plain = accepted(problem, made, share=0.3)
-    adjusted = accepted(problem, made, share=0.3, adjust=True)
+    plain = accept(problem, made, share=0.3)
+    adjusted = accept(problem, made, share=0.3, adjust=True)
     estimate = float(np.mean(np.asarray(problem.observed)))
     assert adjusted.sd[0] < 0.3 * plain.sd[0]
     assert abs(adjusted.mean[0] - estimate) < 0.3
@@ -146,10 +146,10 @@ def test_stored_runs_with_noise_of_their_own_agree_with_one_theta_at_a_time():
     problem = Problem(owlfi.models.wind_farm(), stored.x)
     kernel = owlfi.SquaredExponential(1.0)
     some = stored.theta[:3], stored.u[:3], stored.y[:3]
-    found = distances(problem, stored_simulations(problem, *some, kernel=kernel))
+    found = measure_distances(problem, stored_simulations(problem, *some, base_kernel=kernel))
     for i, (u, y) in enumerate(zip(*some[1:], strict=True)):
         w = owlfi.optimal_weights(kernel, Normal(), u).weights
-        assert_allclose(found[i], owlfi.squared_mmd(problem.kernel, y, stored.x, w), rtol=1e-9)
+        assert_allclose(found[i], owlfi.squared_mmd(problem.data_kernel, y, stored.x, w), rtol=1e-9)
 
 
 def test_stored_runs_that_do_not_fit_are_refused():
@@ -162,7 +162,7 @@ def test_unknown_word_for_the_weights_is_refused():
     problem, made = runs()
     arrays = made.thetas, made.quadrature.points, made.y
     with pytest.raises(ValueError, match="kernel must be 'tuned'"):
-        stored_simulations(problem, *arrays, kernel="median")
+        stored_simulations(problem, *arrays, base_kernel="median")
 
 
 def test_wind_farm_reproduces_the_published_posteriors():
@@ -228,12 +228,12 @@ def test_the_same_key_gives_the_same_posterior():
 def test_adjustment_with_few_draws_is_tame_or_refused():
     problem = gaussian_problem()
     rule = owlfi.VStatistic(32, owlfi.sobol)
-    runs = prior_runs(KEY, problem, rule.quadrature(KEY, problem), 200)
-    plain, moved = (accepted(problem, runs, share=0.1, adjust=adjust) for adjust in (False, True))
+    runs = simulate_prior(KEY, problem, rule.quadrature(KEY, problem), 200)
+    plain, moved = (accept(problem, runs, share=0.1, adjust=adjust) for adjust in (False, True))
     reach = plain.draws.max(0) - plain.draws.min(0)
     assert (jnp.abs(moved.draws - plain.mean) < 2 * reach).all()
     with pytest.raises(ValueError, match=r"adjust=True needs draws worth 10.*the 4 accepted"):
-        accepted(problem, runs, share=0.02, adjust=True)
+        accept(problem, runs, share=0.02, adjust=True)
 
 
 def test_discrete_parameters_are_not_adjusted():

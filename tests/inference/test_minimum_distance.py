@@ -17,13 +17,13 @@ from owlfi import Matern, OptimallyWeighted, Prior, Problem, Simulator, Uniform,
 from owlfi.inference.search.newton import minimise, minimise_each
 from owlfi.inference.search.objective import (
     Objective,
+    curve_rows,
     gauss_newton_model,
-    model_of_rows,
     objective_of,
 )
 from owlfi.inference.search.objective import newton_model as eager_newton_model
 from owlfi.inference.search.sandwich import sandwich
-from owlfi.kernels.transformed import whitened
+from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.real_line import from_real, to_real
 
 newton_model = eqx.filter_jit(eager_newton_model)
@@ -71,7 +71,7 @@ def test_value_is_the_squared_mmd_of_the_problem():
     quadrature = G_AND_K_RULE.quadrature(KEY, problem)
     objective = objective_of(problem, quadrature)
     y = problem.simulator.rows(THETA, quadrature.points)
-    value = value_at(objective, to_real(THETA, objective.ends)) + objective.data_term()
+    value = value_at(objective, to_real(THETA, objective.ends)) + problem.data_term()
     assert_allclose(value, problem.squared_mmd(y, quadrature), atol=1e-13)
 
 
@@ -80,7 +80,7 @@ def test_value_of_the_u_statistic_leaves_out_the_diagonal():
     quadrature = owlfi.UStatistic(64).quadrature(KEY, problem)
     objective = objective_of(problem, quadrature)
     y = problem.simulator.rows(THETA, quadrature.points)
-    value = objective.of_rows(y) + objective.data_term()
+    value = objective.of_rows(y) + problem.data_term(unbiased=True)
     assert_allclose(value, problem.squared_mmd(y, quadrature), atol=1e-13)
 
 
@@ -110,7 +110,7 @@ def test_gauss_newton_hessian_is_exact_for_a_simulator_that_is_linear():
 def test_other_kernels_than_the_squared_exponential_serve():
     problem = g_and_k_problem()
     kernel = 0.5 * Matern(2.5, 1.0) + owlfi.RationalQuadratic(2.0)
-    problem = Problem(problem.simulator, problem.observed, kernel=kernel)
+    problem = Problem(problem.simulator, problem.observed, data_kernel=kernel)
     estimate = owlfi.minimum_distance(KEY, problem, G_AND_K_RULE)
     assert estimate.converged
     assert jnp.all(jnp.abs(estimate.theta - THETA) < 5 * estimate.standard_errors)
@@ -123,13 +123,13 @@ def test_searches_from_all_over_the_prior_find_the_same_minimum(start):
     best = minimise(objective, THETA)
     assert found.converged
     assert_allclose(found.theta, best.theta, atol=1e-3)
-    assert found.evaluations <= 30
+    assert found.calls <= 30 * 128
 
 
 def test_warm_starts_take_a_few_steps():
     found = minimise(g_and_k_objective(), THETA, model=gauss_newton_model)
     assert found.converged
-    assert found.evaluations <= 6
+    assert found.calls <= 6 * 128
 
 
 def test_trace_falls_to_the_minimum():
@@ -211,7 +211,7 @@ def test_simulations_that_fail_for_some_theta_are_left_out():
     model = Simulator(fails_below_one, owlfi.Normal(), ["mean"], prior=prior)
     problem = gaussian_problem()
     estimate = owlfi.minimum_distance(
-        KEY, Problem(model, problem.observed, kernel=1.0 * problem.kernel), RULE
+        KEY, Problem(model, problem.observed, data_kernel=1.0 * problem.data_kernel), RULE
     )
     assert_allclose(estimate.theta[0], exact_estimate(problem), atol=1e-3)
 
@@ -237,9 +237,9 @@ def spreads():
     objective = objective_of(problem, VStatistic(500).quadrature(KEY, problem))
     theta = jnp.array([1.3])
     y = problem.simulator.rows(theta, objective.points)
-    half = 0.5 * (1 - problem.kernel.gram(y, y).mean()) / 500
+    half = 0.5 * (1 - problem.data_kernel.gram(y, y).mean()) / 500
     excesses = jnp.array(0.0), half, None
-    return [sandwich(objective, theta, excess=excess).covariance for excess in excesses]
+    return [sandwich(objective, theta, excess=excess)[0].covariance for excess in excesses]
 
 
 @pytest.mark.slow
@@ -281,7 +281,7 @@ def test_rules_that_tune_are_tuned_again_on_the_same_points():
 
 
 def test_u_statistics_have_nothing_to_tune():
-    with pytest.raises(ValueError, match="no weights to tune"):
+    with pytest.raises(ValueError, match="no weights, which retune=True needs"):
         owlfi.minimum_distance(KEY, gaussian_problem(), owlfi.UStatistic(20), retune=True)
 
 
@@ -293,18 +293,18 @@ def test_sandwich_intervals_cover():
     x = 1.3 + jax.random.normal(jax.random.key(5), (400, 80, 1))
     theta = minimise_each(objective, x, jnp.ones((400, 1))).theta
     errors = jax.lax.map(
-        lambda case: sandwich(objective.with_data(case[0]), case[1]).covariance[0, 0] ** 0.5,
+        lambda case: sandwich(objective.with_data(case[0]), case[1])[0].covariance[0, 0] ** 0.5,
         (x, theta),
     )
     assert abs(np.mean(np.abs(theta[:, 0] - 1.3) < 1.645 * errors) - 0.9) < 0.06
 
 
-def test_model_of_rows_takes_derivatives_however_found():
+def test_curvature_takes_derivatives_however_found():
     objective = g_and_k_objective()
     v = to_real(THETA, objective.ends)
     slopes = jnp.moveaxis(jax.jit(jax.jacfwd(objective.rows))(v), -1, 0)
-    by_rows = model_of_rows(objective, objective.rows(v), slopes)
-    assert_allclose(by_rows.hessian, gauss_newton_model(objective, v).hessian, rtol=1e-9)
+    by_rows = curve_rows(objective, objective.rows(v), slopes)
+    assert_allclose(by_rows.curvature, gauss_newton_model(objective, v).hessian, rtol=1e-9)
 
 
 def test_transforms_undo_each_other():
@@ -344,7 +344,7 @@ def test_moments_give_the_derivatives_of_the_objective(unbiased):
     """Newton's model of a squared exponential against differentiation of the objective itself."""
     model = owlfi.models.multivariate_g_and_k(2)
     x = model(model.theta, owlfi.iid(jax.random.key(0), 30, model.measure))
-    problem = owlfi.Problem(model, x, kernel=whitened(x))
+    problem = owlfi.Problem(model, x, data_kernel=whitening_kernel(x))
     objective = objective_of(problem, owlfi.VStatistic(16).quadrature(jax.random.key(1), problem))
     objective = dataclasses.replace(objective, unbiased=unbiased)
     v = to_real(jnp.array([2.5, 1.3, 0.4, 0.2, 0.1]), objective.ends)

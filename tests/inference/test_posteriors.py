@@ -80,7 +80,7 @@ def on_host(problem):
         prior=problem.prior,
         on_host=True,
     )
-    return Problem(model, problem.observed, kernel=problem.kernel)
+    return Problem(model, problem.observed, data_kernel=problem.data_kernel)
 
 
 @pytest.mark.slow
@@ -170,6 +170,6 @@ def test_beta_is_checked_before_the_fit(method):
 
 def test_one_observation_has_no_standard_error():
     gaussian = gaussian_problem()
-    one = owlfi.Problem(gaussian.simulator, [1.0], kernel=gaussian.kernel)
+    one = owlfi.Problem(gaussian.simulator, [1.0], data_kernel=gaussian.data_kernel)
     with pytest.raises(ValueError, match=r"observed has 1 row; mmd_bayes needs 2"):
         owlfi.mmd_bayes(KEY, one, RULE)

@@ -16,8 +16,8 @@ from owlfi import (
     Simulator,
     SquaredExponential,
     Uniform,
-    accepted,
-    continued_design,
+    accept,
+    continue_design,
     next_proposal,
     optimal_weights,
     simulate,
@@ -88,7 +88,7 @@ def test_prior_levels_and_quantiles_are_inverse():
 def test_proposals_avoid_regions_without_posterior_mass(problem, runs, proposal):
     thetas = np.asarray(PRIOR.from_uniform(proposal.draw(KEYS[4], 200)))
     dense = runs_of(problem, PRIOR.starts(KEYS[5], 2048))
-    mass = np.asarray(accepted(problem, dense).draws)
+    mass = np.asarray(accept(problem, dense).draws)
     low, high = mass.min(0) - 0.5, mass.max(0) + 0.5
     inside = ((thetas > low) & (thetas < high)).all(1).mean()
     of_the_prior = ((dense.thetas > low) & (dense.thetas < high)).all(1).mean()
@@ -98,7 +98,7 @@ def test_proposals_avoid_regions_without_posterior_mass(problem, runs, proposal)
 
 def test_proposals_tell_apart_what_the_squared_mmd_does_not(runs):
     narrow = problem_at()
-    narrow = Problem(narrow.simulator, narrow.observed, kernel=SquaredExponential(0.2))
+    narrow = Problem(narrow.simulator, narrow.observed, data_kernel=SquaredExponential(0.2))
     thetas = PRIOR.from_uniform(next_proposal(KEY, narrow, runs).draw(KEY, 100))
     assert np.mean(np.abs(thetas[:, 0] - 3) < 1) > 0.6
 
@@ -132,21 +132,21 @@ def test_weighted_abc_is_that_of_the_prior(problem, runs, proposal):
     made = runs_of(problem, thetas)
     weights = importance(PRIOR, thetas, [(24, the_prior(2)), (200, proposal)])
     weighted = Simulations(thetas, made.quadrature, made.y, made.calls, jnp.asarray(weights))
-    ours = accepted(problem, weighted)
-    dense = accepted(problem, runs_of(problem, PRIOR.starts(KEYS[5], 4096)))
+    ours = accept(problem, weighted)
+    dense = accept(problem, runs_of(problem, PRIOR.starts(KEYS[5], 4096)))
     assert_allclose(ours.weights.sum(), 1)
     error = dense.sd / np.sqrt(ours.about["effective_draws"])
     assert (np.abs(ours.mean - dense.mean) < 4 * error).all()
     assert_allclose(ours.about["threshold"], dense.about["threshold"], rtol=0.5)
-    adjusted = accepted(problem, weighted, adjust=True)
+    adjusted = accept(problem, weighted, adjust=True)
     assert_allclose(adjusted.weights.sum(), 1)
-    below = accepted(problem, weighted, threshold=ours.about["threshold"])
+    below = accept(problem, weighted, threshold=ours.about["threshold"])
     assert len(below.draws) == len(ours.draws)
 
 
 def test_equal_importance_changes_nothing(problem, runs):
     equal = Simulations(runs.thetas, runs.quadrature, runs.y, runs.calls, jnp.ones(24))
-    with_weights, without = (accepted(problem, r, share=0.25) for r in (equal, runs))
+    with_weights, without = (accept(problem, r, share=0.25) for r in (equal, runs))
     assert_allclose(with_weights.draws, without.draws)
     assert_allclose(with_weights.weights, without.weights)
 
@@ -200,11 +200,11 @@ def test_mistakes_are_named(problem, runs):
 
 def test_next_points_go_on_from_the_runs(problem):
     runs = runs_of(problem, PRIOR.starts(KEYS[2], 6), m=32)
-    design = continued_design(KEY, problem, runs, 4)
+    design = continue_design(KEY, problem, runs, 4)
     u = design.ask()
     assert u.shape == (4, 1)
     assert not np.isin(np.asarray(u), np.asarray(runs.quadrature.points)).any()
-    assert_allclose(u, continued_design(KEY, problem, runs, 4).ask())
+    assert_allclose(u, continue_design(KEY, problem, runs, 4).ask())
     own = simulate(problem.simulator, runs.thetas, unweighted(jnp.ones((6, 3, 1))))
     with pytest.raises(ValueError, match="points of each theta's own"):
-        continued_design(KEY, problem, own, 4)
+        continue_design(KEY, problem, own, 4)

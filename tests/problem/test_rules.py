@@ -17,8 +17,8 @@ PROBLEM = owlfi.Problem(MODEL, X)
 RULES = {
     "V": owlfi.VStatistic(m=40),
     "U": owlfi.UStatistic(m=40),
-    "median": owlfi.OptimallyWeighted(m=40, kernel="median"),
-    "kernel": owlfi.OptimallyWeighted(m=40, kernel=owlfi.Matern(2.5, 1.0)),
+    "median": owlfi.OptimallyWeighted(m=40, base_kernel="median"),
+    "kernel": owlfi.OptimallyWeighted(m=40, base_kernel=owlfi.Matern(2.5, 1.0)),
     "tuned": owlfi.OptimallyWeighted(m=40, thetas=3),
     "adaptive": owlfi.Adaptive(m=40, thetas=3),
 }
@@ -42,9 +42,9 @@ def test_u_statistic_is_unbiased_and_the_v_statistic_is_not():
     assert u.unbiased
     assert not v.unbiased
     y = MODEL(MODEL.theta, u.points)
-    expected = owlfi.squared_mmd(PROBLEM.kernel, y, X, unbiased=True)
+    expected = owlfi.squared_mmd(PROBLEM.data_kernel, y, X, unbiased=True)
     assert_allclose(PROBLEM.squared_mmd(y, u), expected)
-    assert_allclose(PROBLEM.squared_mmd(y, v), owlfi.squared_mmd(PROBLEM.kernel, y, X))
+    assert_allclose(PROBLEM.squared_mmd(y, v), owlfi.squared_mmd(PROBLEM.data_kernel, y, X))
 
 
 @pytest.mark.parametrize("name", ["tuned", "adaptive"])
@@ -57,14 +57,14 @@ def test_pilot_runs_are_counted_and_kept(name):
 
 
 def test_median_rule_is_the_papers():
-    quadrature = owlfi.OptimallyWeighted(m=64, kernel="median").quadrature(KEY, PROBLEM)
+    quadrature = owlfi.OptimallyWeighted(m=64, base_kernel="median").quadrature(KEY, PROBLEM)
     c = owlfi.SquaredExponential(owlfi.median_heuristic(quadrature.points))
     expected = owlfi.optimal_weights(c, MODEL.measure, quadrature.points)
     assert_allclose(quadrature.weights, expected.weights)
 
 
 def test_exploding_weights_of_the_median_rule_are_replaced_and_told():
-    rule = owlfi.OptimallyWeighted(m=20, points=owlfi.iid, kernel="median")
+    rule = owlfi.OptimallyWeighted(m=20, points=owlfi.iid, base_kernel="median")
     found = [rule.quadrature(jax.random.fold_in(KEY, i), PROBLEM) for i in range(10)]
     fallen = [q for q in found if q.certificate is not None]
     assert fallen
@@ -77,7 +77,7 @@ def test_exploding_weights_of_the_median_rule_are_replaced_and_told():
 
 def test_a_given_kernel_is_used_as_it_is_with_a_warning_in_words():
     c = owlfi.SquaredExponential(3.0)
-    rule = owlfi.OptimallyWeighted(m=20, points=owlfi.iid, kernel=c)
+    rule = owlfi.OptimallyWeighted(m=20, points=owlfi.iid, base_kernel=c)
     quadrature = rule.quadrature(KEY, PROBLEM)
     expected = owlfi.optimal_weights(c, MODEL.measure, quadrature.points)
     assert_allclose(quadrature.weights, expected.weights)
@@ -113,7 +113,7 @@ def test_a_simulator_that_fails_everywhere_is_told():
 @pytest.mark.parametrize("kernel", ["tunde", None, 1.0, np.ones(2)])
 def test_other_words_for_the_kernel_are_refused(kernel):
     with pytest.raises(ValueError, match="kernel must be 'tuned', 'median' or a kernel"):
-        owlfi.OptimallyWeighted(kernel=kernel)
+        owlfi.OptimallyWeighted(base_kernel=kernel)
 
 
 @pytest.mark.parametrize("m", [0, -3, 2.5, "ten"])
@@ -155,7 +155,7 @@ def test_simulators_of_another_dimension_than_the_data_are_refused_before_the_pi
 def test_rules_work_with_a_handful_of_points(m):
     for rule in (
         owlfi.OptimallyWeighted(m=m, thetas=2),
-        owlfi.OptimallyWeighted(m=m, kernel="median"),
+        owlfi.OptimallyWeighted(m=m, base_kernel="median"),
         owlfi.Adaptive(m=m, thetas=2),
     ):
         assert rule.quadrature(KEY, PROBLEM).weights.shape == (m,)
@@ -210,14 +210,14 @@ def test_tuned_weights_do_little_harm_at_thetas_that_are_rougher_than_the_data()
     model = owlfi.models.g_and_k().fix(theta_1=0.0, theta_3=0.12, theta_4=0.35)
     prior = owlfi.Prior(theta_2=owlfi.Uniform(0.0, 5.0))
     x = model([1.0], owlfi.iid(jax.random.key(8), 500, model.measure))
-    problem = owlfi.Problem(model, x, prior)
+    problem = owlfi.Problem(model, x, prior=prior)
     quadrature = owlfi.OptimallyWeighted(m=20).quadrature(jax.random.key(0), problem)
     assert 20 * (quadrature.weights**2).sum() <= 16
     fine = owlfi.sobol(jax.random.key(1), 4096, model.measure)
 
     def error(theta, weights):
         y, law = model([theta], quadrature.points), model([theta], fine)
-        return owlfi.squared_mmd(problem.kernel, y, law, weights=weights)
+        return owlfi.squared_mmd(problem.data_kernel, y, law, weights=weights)
 
     assert error(1.0, quadrature.weights) < error(1.0, None)
     assert error(5.0, quadrature.weights) < 32 * error(5.0, None)

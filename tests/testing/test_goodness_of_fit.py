@@ -43,12 +43,12 @@ def g_and_k_problem(theta_4=0.1, seed=0):
 
 @cache
 def usual_test():
-    return goodness_of_fit(KEY, gaussian_problem(), RULE, bootstrap=99)
+    return goodness_of_fit(KEY, gaussian_problem(), RULE, resamples=99)
 
 
 @cache
 def large_test():
-    return goodness_of_fit(KEY, gaussian_problem(n=300), RULE, bootstrap=300)
+    return goodness_of_fit(KEY, gaussian_problem(n=300), RULE, resamples=300)
 
 
 def on_host(problem):
@@ -61,7 +61,7 @@ def on_host(problem):
 
     old = problem.simulator
     host = Simulator(generator, old.measure, old.parameters, prior=old.prior, on_host=True)
-    return Problem(host, problem.observed, kernel=problem.kernel), rows
+    return Problem(host, problem.observed, data_kernel=problem.data_kernel), rows
 
 
 # The procedure
@@ -109,7 +109,7 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
 def test_a_coarse_design_moves_replicates_no_more_than_the_data():
     """Fits on these 16 points are off by more than 0.1, those of the replicates by the same."""
     problem = gaussian_problem(n=300)
-    test = goodness_of_fit(KEY, problem, VStatistic(16), bootstrap=99)
+    test = goodness_of_fit(KEY, problem, VStatistic(16), resamples=99)
     assert abs(float(test.theta[0]) - exact_estimate(problem)) > 0.1
     thetas = np.asarray(test.null_thetas)[:, 0]
     noise = thetas.std() / np.sqrt(99)
@@ -123,12 +123,12 @@ def test_estimate_is_in_the_lowest_minimum():
         jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 46), 0)
     )
     problem = Problem(model(), g_and_k_law(0.1)(data_key), prior())
-    test = goodness_of_fit(key, problem, SOBOL, bootstrap=19)
+    test = goodness_of_fit(key, problem, SOBOL, resamples=19)
     assert_allclose(test.theta, [3.0, 1.0, 0.1, 0.1], atol=0.2)
 
 
 def test_same_key_gives_the_same_test_whatever_the_threads():
-    again = goodness_of_fit(KEY, gaussian_problem(), RULE, bootstrap=99)
+    again = goodness_of_fit(KEY, gaussian_problem(), RULE, resamples=99)
     assert again.p_value == usual_test().p_value
     assert jnp.array_equal(again.null, usual_test().null)
 
@@ -145,7 +145,7 @@ def test_lengthscale_is_chosen_again_in_each_replicate():
                 problem.prior,
             ),
             RULE,
-            bootstrap=39,
+            resamples=39,
         )
         for c in (1.0, 2.0)
     )
@@ -165,14 +165,14 @@ def test_host_simulator_gives_the_same_test():
 # Level and power
 
 
-def rejections(repeats, n=80, bootstrap=19, level=0.05, **options):
+def rejections(repeats, n=80, resamples=19, level=0.05, **options):
     """Of a true hypothesis."""
     return sum(
         goodness_of_fit(
             jax.random.key(i),
             gaussian_problem(seed=100 + i, n=n),
             options.get("rule", RULE),
-            bootstrap=bootstrap,
+            resamples=bootstrap,
             level=level,
             **{name: value for name, value in options.items() if name != "rule"},
         ).rejected
@@ -197,20 +197,20 @@ def test_level_is_kept(options):
 def test_wrong_variance_is_seen():
     problem = gaussian_problem(n=300)
     spread = 1.3 + 2 * (problem.observed - 1.3)
-    wrong = Problem(problem.simulator, spread, problem.prior)
-    assert goodness_of_fit(KEY, wrong, RULE, bootstrap=99).p_value == 0.01
+    wrong = Problem(problem.simulator, spread, prior=problem.prior)
+    assert goodness_of_fit(KEY, wrong, RULE, resamples=99).p_value == 0.01
     assert wild_goodness_of_fit(KEY, wrong, RULE).p_value == 0.001
 
 
 def test_wrong_theta_is_seen_and_right_theta_is_not():
     problem = gaussian_problem(n=300)
-    assert goodness_of_fit(KEY, problem, RULE, theta=[1.8], bootstrap=99).rejected
-    assert not goodness_of_fit(KEY, problem, RULE, theta=[1.3], bootstrap=99).rejected
+    assert goodness_of_fit(KEY, problem, RULE, theta=[1.8], resamples=99).rejected
+    assert not goodness_of_fit(KEY, problem, RULE, theta=[1.3], resamples=99).rejected
 
 
 @pytest.mark.slow
 def test_heavier_tails_are_seen_by_the_aggregate():
-    test = goodness_of_fit(KEY, g_and_k_problem(0.5), MEDIAN, aggregate=True, bootstrap=39)
+    test = goodness_of_fit(KEY, g_and_k_problem(0.5), MEDIAN, aggregate=True, resamples=39)
     assert test.rejected
     assert test.about["failed"] == 0
 
@@ -220,7 +220,7 @@ def test_heavier_tails_are_seen_by_the_aggregate():
 def test_wild_bootstrap_keeps_its_level(rule):
     p = [
         wild_goodness_of_fit(
-            jax.random.key(i), gaussian_problem(seed=i, n=100), rule, bootstrap=99
+            jax.random.key(i), gaussian_problem(seed=i, n=100), rule, resamples=99
         ).p_value
         for i in range(200)
     ]
@@ -229,7 +229,7 @@ def test_wild_bootstrap_keeps_its_level(rule):
 
 def test_wild_null_has_the_distribution_of_the_parametric_one():
     problem = gaussian_problem(n=300)
-    wild = wild_goodness_of_fit(KEY, problem, RULE, bootstrap=999)
+    wild = wild_goodness_of_fit(KEY, problem, RULE, resamples=999)
     refitted = large_test()
     assert_allclose(wild.null.mean(), refitted.null.mean(), rtol=0.2)
     assert_allclose(wild.critical_value, refitted.critical_value, rtol=0.3)
@@ -256,7 +256,7 @@ def test_second_order_fits_are_as_good_as_those_of_adam():
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"aggregate": True}, {"rule": VStatistic(40)}])
 def test_level_is_kept_over_many_tests(options):
-    count = rejections(400, n=100, bootstrap=99, **options)
+    count = rejections(400, n=100, resamples=99, **options)
     assert scipy.stats.binomtest(count, 400, 0.05).pvalue > 1e-3
 
 
@@ -275,8 +275,8 @@ def test_level_is_kept_over_many_tests(options):
 )
 def test_plan_bounds_the_calls(rule, options):
     problem = gaussian_problem()
-    test = goodness_of_fit(KEY, problem, rule, bootstrap=39, **options)
-    cost = plan(problem, rule, bootstrap=39, **options)
+    test = goodness_of_fit(KEY, problem, rule, resamples=39, **options)
+    cost = plan(problem, rule, resamples=39, **options)
     assert test.calls <= cost.at_most
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
@@ -284,15 +284,15 @@ def test_plan_bounds_the_calls(rule, options):
 def test_calls_are_the_rows_that_were_simulated():
     problem, rows = on_host(gaussian_problem())
     rows.clear()
-    test = goodness_of_fit(KEY, problem, RULE, bootstrap=19)
+    test = goodness_of_fit(KEY, problem, RULE, resamples=19)
     assert test.calls == sum(rows)
-    assert test.calls <= plan(problem, RULE, bootstrap=19).at_most
+    assert test.calls <= plan(problem, RULE, resamples=19).at_most
 
 
 def test_adam_costs_what_the_plan_says():
     problem, settings = gaussian_problem(), Adam(trials=6, restarts=2, steps=60, rate=0.1)
-    test = goodness_of_fit(KEY, problem, RULE, bootstrap=19, search=settings)
-    assert test.calls == plan(problem, RULE, bootstrap=19, search=settings).expected
+    test = goodness_of_fit(KEY, problem, RULE, resamples=19, search=settings)
+    assert test.calls == plan(problem, RULE, resamples=19, search=settings).expected
     assert_allclose(test.theta, usual_test().theta, atol=0.1)
 
 
@@ -309,10 +309,10 @@ def test_failed_replicates_are_counted_and_only_make_p_larger():
     simulator = Simulator(fragile, owlfi.Normal(), ["mean"], prior=old.prior)
     points = owlfi.Uniform(-2.0, 2.0)
     rule = OptimallyWeighted(
-        m=16, points=lambda key, m, _: owlfi.sobol(key, m, points), kernel=Matern(1.5, 1.0)
+        m=16, points=lambda key, m, _: owlfi.sobol(key, m, points), base_kernel=Matern(1.5, 1.0)
     )
-    problem = Problem(simulator, old.observed, kernel=old.kernel)
-    test = goodness_of_fit(KEY, problem, rule, bootstrap=99)
+    problem = Problem(simulator, old.observed, data_kernel=old.data_kernel)
+    test = goodness_of_fit(KEY, problem, rule, resamples=99)
     assert 2 <= test.about["failed"] <= 50
     assert np.isinf(test.null).sum() == test.about["failed"]
     assert test.p_value >= (1 + test.about["failed"]) / 100
@@ -327,9 +327,9 @@ def test_wild_bootstrap_refuses_a_model_that_breaks_at_the_estimate():
         ["mean"],
         prior=old.prior,
     )
-    rule = OptimallyWeighted(m=8, kernel=Matern(1.5, 1.0))
+    rule = OptimallyWeighted(m=8, base_kernel=Matern(1.5, 1.0))
     with pytest.raises(ValueError, match="y is NaN or infinite for some u at the estimate"):
-        wild_goodness_of_fit(KEY, Problem(fragile, old.observed, kernel=old.kernel), rule)
+        wild_goodness_of_fit(KEY, Problem(fragile, old.observed, data_kernel=old.data_kernel), rule)
 
 
 @pytest.mark.parametrize("test", [goodness_of_fit, wild_goodness_of_fit])
@@ -340,12 +340,12 @@ def test_models_without_slopes_are_refused(test):
     )
     x = rounded([1.3], owlfi.iid(KEY, 100, rounded.measure))
     with pytest.raises(ValueError, match="y does not change with mean near theta"):
-        test(KEY, Problem(rounded, x, kernel=Matern(1.5, 1.0)), VStatistic(32))
+        test(KEY, Problem(rounded, x, data_kernel=Matern(1.5, 1.0)), VStatistic(32))
 
 
 def test_discrete_data_serve_with_weights_that_tune_themselves():
     x = (np.random.default_rng(0).normal(size=40) > 1).astype(float)
-    problem = Problem(gaussian_problem().simulator, x, kernel=Matern(1.5, 1.0))
+    problem = Problem(gaussian_problem().simulator, x, data_kernel=Matern(1.5, 1.0))
     quadrature = OptimallyWeighted(m=16).quadrature(KEY, problem)
     assert_allclose(quadrature.sum_of_weights, 1.0, atol=0.1)
 
@@ -371,14 +371,14 @@ def test_constant_data_are_refused():
     simulator = gaussian_problem().simulator
     with pytest.raises(ValueError, match="median distance of 0"):
         Problem(simulator, np.ones(20))
-    problem = Problem(simulator, np.ones(20), kernel=Matern(1.5, 1.0))
+    problem = Problem(simulator, np.ones(20), data_kernel=Matern(1.5, 1.0))
     with pytest.raises(ValueError, match="observed is constant"):
         goodness_of_fit(KEY, problem, RULE)
 
 
 def test_aggregate_needs_a_lengthscale():
     old = gaussian_problem()
-    problem = Problem(old.simulator, old.observed, kernel=Matern(1.5, 1.0) + 0.1)
+    problem = Problem(old.simulator, old.observed, data_kernel=Matern(1.5, 1.0) + 0.1)
     with pytest.raises(ValueError, match="varies the lengthscale"):
         goodness_of_fit(KEY, problem, RULE, aggregate=True)
 
@@ -393,7 +393,7 @@ def test_discrete_parameters_and_the_u_statistic_are_refused_where_they_cannot_b
 
 
 def test_u_statistic_serves():
-    test = goodness_of_fit(KEY, gaussian_problem(), owlfi.UStatistic(64), bootstrap=39)
+    test = goodness_of_fit(KEY, gaussian_problem(), owlfi.UStatistic(64), resamples=39)
     assert not test.rejected
 
 
@@ -433,4 +433,4 @@ def test_host_simulators_of_another_dimension_are_named():
 def test_plan_takes_and_checks_the_options_of_the_test():
     assert plan(gaussian_problem(), RULE, designs=4).expected > 0
     with pytest.raises(ValueError, match="bootstrap = 1 can never reject"):
-        plan(gaussian_problem(), RULE, bootstrap=1)
+        plan(gaussian_problem(), RULE, resamples=1)

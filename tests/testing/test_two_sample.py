@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from owlfi import Matern, SquaredExponential, two_sample
-from owlfi.testing.calibration import check_level, largest_studentised, verdict
+from owlfi.testing.calibration import check_level, decide, largest_studentised
 
 KEY = jax.random.key(3)
 CHOICES = [
@@ -48,25 +48,25 @@ def test_decision_by_the_critical_value_is_the_one_by_the_p_value():
     for resamples, level in itertools.product((19, 39, 200), (0.05, 0.1, 0.5)):
         for _ in range(50):
             statistics = rng.integers(0, 40, resamples + 1).astype(float)  # with ties
-            found = verdict(statistics, level)
+            found = decide(statistics, level)
             assert (found.p_value <= level + 1e-12) == (statistics[0] > found.critical_value)
 
 
 def test_failed_null_statistics_are_conservative():
     statistics = np.arange(21.0)[::-1].copy()
-    assert verdict(statistics, 0.05).p_value == pytest.approx(1 / 21)
+    assert decide(statistics, 0.05).p_value == pytest.approx(1 / 21)
     statistics[5:8] = np.inf
-    assert verdict(statistics, 0.05).p_value == pytest.approx(4 / 21)
-    assert verdict(statistics, 0.05).critical_value == np.inf
+    assert decide(statistics, 0.05).p_value == pytest.approx(4 / 21)
+    assert decide(statistics, 0.05).critical_value == np.inf
 
 
 def test_statistics_that_are_not_numbers_never_reject():
     statistics = np.arange(21.0)[::-1].copy()
     statistics[5:8] = np.nan
-    assert verdict(statistics, 0.05).p_value == pytest.approx(4 / 21)
+    assert decide(statistics, 0.05).p_value == pytest.approx(4 / 21)
     statistics[0] = np.nan
     with pytest.raises(ValueError, match="statistic of the data is NaN"):
-        verdict(statistics, 0.05)
+        decide(statistics, 0.05)
 
 
 def test_studentised_statistics_do_not_depend_on_units_and_keep_failures():
@@ -90,7 +90,7 @@ def test_too_few_resamples_for_the_level_are_refused(resamples, level):
 @pytest.mark.parametrize(("n", "m"), [(7, 7), (6, 9)])
 def test_statistic_is_the_u_statistic(kernel, n, m):
     x, y = samples(0, n, m, 0.5)
-    test = two_sample(KEY, x, y, kernel=kernel)
+    test = two_sample(KEY, x, y, data_kernel=kernel)
     assert_allclose(test.statistic, u_statistic(kernel, x, y), atol=1e-12)
 
 
@@ -98,13 +98,13 @@ def test_statistic_in_tiles_is_the_one_of_the_mmd():
     x, y = samples(0, 900, 700)
     k = SquaredExponential(1.0)
     expected = owlfi.squared_mmd(k, x, y, unbiased=True)
-    assert_allclose(two_sample(KEY, x, y, kernel=k, resamples=19).statistic, expected, atol=1e-12)
+    assert_allclose(two_sample(KEY, x, y, data_kernel=k, resamples=19).statistic, expected, atol=1e-12)
 
 
 def test_features_come_near_the_v_statistic():
     x, y = samples(2, 300, 200, 0.3)
     k = SquaredExponential(1.0)
-    test = two_sample(KEY, x, y, kernel=k, pairs="features", frequencies=20_000, resamples=19)
+    test = two_sample(KEY, x, y, data_kernel=k, pairs="features", frequencies=20_000, resamples=19)
     assert_allclose(test.statistic, owlfi.squared_mmd(k, x, y), atol=5 / np.sqrt(20_000) * 0.1)
 
 
@@ -112,7 +112,7 @@ def test_features_come_near_the_v_statistic():
 def test_null_statistics_are_those_of_relabelled_rows(null):
     x, y = samples(4, 5, 5, 1.0, dim=1)
     k = SquaredExponential(1.0)
-    test = two_sample(KEY, x, y, kernel=k, null=null, resamples=199)
+    test = two_sample(KEY, x, y, data_kernel=k, null=null, resamples=199)
     gram = np.asarray(k.gram(pooled := jnp.asarray(np.concatenate([x, y])), pooled))
     possible = set()
     for chosen in itertools.combinations(range(10), 5):
@@ -130,7 +130,7 @@ def test_equal_statistics_of_discrete_data_count_as_ties():
     ones = np.arange(5)
     farther = np.abs(ones - 2) >= 1  # the statistic grows with the distance from an even split
     exact = split.pmf(ones)[farther].sum()
-    test = two_sample(KEY, x, y, kernel=SquaredExponential(1.0), resamples=1999)
+    test = two_sample(KEY, x, y, data_kernel=SquaredExponential(1.0), resamples=1999)
     assert_allclose(test.p_value, exact, atol=4 * np.sqrt(exact * (1 - exact) / 1999))
 
 
@@ -184,7 +184,7 @@ def test_aggregate_sees_differences_finer_than_the_median():
     rng = np.random.default_rng(0)
     peaks = rng.choice([-1.5, -0.5, 0.5, 1.5], 300) * 0.88 + 0.05 * rng.normal(size=300)
     smooth = rng.normal(size=300)
-    aggregated = two_sample(KEY, peaks, smooth, kernel="aggregate")
+    aggregated = two_sample(KEY, peaks, smooth, aggregate=True)
     assert aggregated.rejected
     assert aggregated.p_value <= two_sample(KEY, peaks, smooth).p_value
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import LENGTHSCALE, exact_squared_mmd, gaussian_problem
 from owlfi import Normal, SquaredExponential, pooled_weights
-from owlfi.inference.abc import distances, stored_simulations
+from owlfi.inference.abc import measure_distances, stored_simulations
 
 KEY = jax.random.key(0)
 
@@ -24,7 +24,7 @@ def shifted_normals():
     """y = theta + u at many theta: k(y, y') is itself a squared exponential of u."""
     u, problem = designs(), gaussian_problem()
     thetas = problem.prior.sample(jax.random.key(1), len(u))
-    runs = stored_simulations(problem, thetas, u, thetas[:, None] + u, kernel="tuned")
+    runs = stored_simulations(problem, thetas, u, thetas[:, None] + u, base_kernel="tuned")
     return problem, runs
 
 
@@ -58,7 +58,7 @@ def test_distances_of_abc_add_the_error_of_each_theta_s_own_points():
     exact += LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
     far = np.abs(thetas - 1.3) > 5
     plain = np.asarray(problem.squared_mmd(runs.y, runs.quadrature)) - exact
-    expected = distances(problem, runs) - exact
+    expected = measure_distances(problem, runs) - exact
     assert np.median(np.abs(expected[far])) < 0.5 * np.median(np.abs(plain[far]))
 
 

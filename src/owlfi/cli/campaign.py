@@ -284,7 +284,7 @@ def _print_saved(study: "Study", campaign: "Campaign") -> None:
         return
     runs = campaign.results() if study.explore is None else campaign.results(partial=True)
     needed = runs_with_equal_weights(
-        problem_of(study, campaign).kernel, runs, float(certificate.excess.mean())
+        problem_of(study, campaign).data_kernel, runs, float(certificate.excess.mean())
     )
     hours = max(0.0, needed - runs.calls) * campaign.status().mean_seconds / 3600
     typer.echo(f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved.")

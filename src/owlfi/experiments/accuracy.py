@@ -78,7 +78,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
             data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
             x = sample(data_key, task.simulator, truth, OBSERVED)
             yield {"task": name, "exact MLE": _fit(likelihood(x), task)} | {
-                rule: _fitted(fit_key, Problem(task.simulator, x, task.prior), rule, task)
+                rule: _fitted(fit_key, Problem(task.simulator, x, prior=task.prior), rule, task)
                 for rule in RULES
             }
 

@@ -120,7 +120,7 @@ def repeated(
 def _record(key: Key[Array, ""], x: Array, way: Way, bootstrap: int, *, keep_null: bool) -> Record:
     start = time.perf_counter()
     problem = Problem(model(), x, prior())
-    test = goodness_of_fit(key, problem, way.rule, bootstrap=bootstrap, level=LEVEL, **way.options)
+    test = goodness_of_fit(key, problem, way.rule, resamples=bootstrap, level=LEVEL, **way.options)
     null = {"null": np.asarray(test.null).tolist()} if keep_null else {}
     return {
         "p_value": test.p_value,

@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.inference.abc import accepted, distances
+from owlfi.inference.abc import accepted, measure_distances
 from owlfi.kernels import SquaredExponential
 from owlfi.kernels.median import median_heuristic
 from owlfi.measures import Uniform
@@ -63,7 +63,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
         for name, rule in RULES.items():
             quadrature = rule.quadrature(jax.random.fold_in(key, number), problem)
             made = simulate(simulator, thetas, quadrature)
-            posterior, found = accepted(problem, made, share=SHARE), distances(problem, made)
+            posterior, found = accept(problem, made, share=SHARE), measure_distances(problem, made)
             best = made.thetas[np.argmin(found)]
             y = simulate(simulator, best, fine, check=False).y[0]
             yield {
@@ -75,7 +75,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
                 "largest_squared_mmd": float(found.max()),
                 "sum_of_absolute_weights": float(quadrature.sum_of_absolute_weights),
                 "squared_mmd_of_map": float(
-                    squared_mmd(problem.kernel, y, problem.observed, data_term=problem.data_term)
+                    squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term)
                 ),
                 "draws": np.asarray(posterior.draws).tolist(),
             }

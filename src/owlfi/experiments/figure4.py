@@ -59,7 +59,7 @@ def _estimate(key: Key[Array, ""], name: str, number: int) -> list[float]:
     simulator = multivariate_g_and_k(DIM).fix(theta_4=KURTOSIS)
     data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
     x = sample(data_key, simulator, jnp.asarray(simulator.theta), OBSERVED)
-    problem, retune = Problem(simulator, x, PRIOR), name.startswith("tuned")
+    problem, retune = Problem(simulator, x, prior=PRIOR), name.startswith("tuned")
     estimate = minimum_distance(fit_key, problem, RULES[name], refined=_REFINED, retune=retune)
     return np.asarray(estimate.theta).tolist()
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.inference.abc import distances
+from owlfi.inference.abc import measure_distances
 from owlfi.kernels import SquaredExponential
 from owlfi.measures import Normal
 from owlfi.mmd import squared_mmd
@@ -39,8 +39,8 @@ RULES: dict[str, Weighting] = {
     "V": lambda problem, u, y: unweighted(u),
     "U": lambda problem, u, y: unweighted(u, unbiased=True),
     "OW": lambda problem, u, y: optimal_weights(SquaredExponential(jnp.array(1.0)), _NOISE, u),
-    "tuned alone": lambda problem, u, y: tuned_weights(problem.kernel, _NOISE, u, y),
-    "tuned": lambda problem, u, y: pooled_weights(problem.kernel, _NOISE, u, y),
+    "tuned alone": lambda problem, u, y: tuned_weights(problem.data_kernel, _NOISE, u, y),
+    "tuned": lambda problem, u, y: pooled_weights(problem.data_kernel, _NOISE, u, y),
 }
 """Each direction has its own ten points. "tuned alone" fits a kernel to them, "tuned" fits one to
 the points of all directions."""
@@ -60,7 +60,7 @@ def _compared(runs: str, stored: StoredRuns) -> Iterator[Record]:
         yield _record(runs, "near-exact", share, stored.theta, reference, reference)
     for name, weighting in RULES.items():
         quadrature = weighting(problem, stored.u, stored.y)
-        found = distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
+        found = measure_distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
         for share in SHARES:
             yield _record(runs, name, share, stored.theta, found, reference)
 
@@ -74,7 +74,7 @@ def near_exact(problem: Problem, stored: StoredRuns) -> Float[np.ndarray, " t"]:
         return jnp.vander(z, 3) @ coefficients
 
     y = jax.vmap(law)(stored.u, stored.y)
-    return np.asarray(squared_mmd(problem.kernel, y, problem.observed, data_term=problem.data_term))
+    return np.asarray(squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term))
 
 
 def _live(key: Key[Array, ""], stored: StoredRuns, directions: int) -> StoredRuns:

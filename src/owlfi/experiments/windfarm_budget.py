@@ -85,7 +85,7 @@ def near_exact(problem: Problem) -> Float[np.ndarray, " n"]:
     nodes, weights = (jnp.asarray(part) for part in hermegauss(_QUADRATURE))
     thetas = 30 * (np.arange(_DENSE) + 0.5)[:, None] / _DENSE
     y = jax.lax.map(lambda t: problem.simulator.rows(t, nodes[:, None]), jnp.asarray(thetas))
-    found = squared_mmd(problem.kernel, y, problem.observed, weights / weights.sum())
+    found = squared_mmd(problem.data_kernel, y, problem.observed, weights / weights.sum())
     return thetas[np.argsort(np.asarray(found), kind="stable")[: round(SHARE * _DENSE)], 0]
 
 
@@ -99,7 +99,7 @@ def full(key: Key[Array, ""], problem: Problem, *, own_points: bool = True) -> P
         quadrature = _shared(noise_key, problem.simulator)
     thetas = problem.prior.sample(theta_key, THETAS)
     runs = simulate(problem.simulator, thetas, quadrature, check=False)
-    return accepted(problem, runs, share=SHARE)
+    return accept(problem, runs, share=SHARE)
 
 
 def budgeted(key: Key[Array, ""], problem: Problem, store: Path) -> tuple[Posterior, Campaign]:
@@ -111,7 +111,7 @@ def budgeted(key: Key[Array, ""], problem: Problem, store: Path) -> tuple[Poster
     # Without costs the design is the same however long its runs took.
     options: dict[str, Any] = {"share": SHARE, "costs": False, "executor": "here"}
     campaign.explore(explore_key, problem, budget=BUDGET, batch=BATCH, **options)
-    return accepted(problem, campaign.results(partial=True), share=SHARE), campaign
+    return accept(problem, campaign.results(partial=True), share=SHARE), campaign
 
 
 def _base() -> SquaredExponential:
