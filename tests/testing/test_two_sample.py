@@ -17,11 +17,11 @@ from owlfi.testing.calibration import check_level, decide, largest_studentised
 KEY = jax.random.key(3)
 CHOICES = [
     {},
-    {"kernel": "aggregate"},
+    {"aggregate": True},
     {"null": "wild"},
     {"pairs": "blocks", "block": 12},
     {"pairs": "features", "frequencies": 20},
-    {"pairs": "features", "frequencies": 20, "kernel": "aggregate", "null": "wild"},
+    {"pairs": "features", "frequencies": 20, "aggregate": True, "null": "wild"},
 ]
 
 
@@ -79,8 +79,8 @@ def test_studentised_statistics_do_not_depend_on_units_and_keep_failures():
 @pytest.mark.parametrize(("resamples", "level"), [(18, 0.05), (8, 0.1), (98, 0.01)])
 def test_too_few_resamples_for_the_level_are_refused(resamples, level):
     with pytest.raises(ValueError, match=f"use at least {resamples + 1}"):
-        check_level(resamples, level, "resamples")
-    check_level(resamples + 1, level, "resamples")
+        check_level(resamples, level)
+    check_level(resamples + 1, level)
 
 
 # The statistic
@@ -212,18 +212,18 @@ def test_a_hundred_thousand_rows(pairs):
         ),
         (
             (np.ones((9, 3)), np.ones((9, 3))),
-            {"pairs": "features", "kernel": SquaredExponential(np.ones(2))},
+            {"pairs": "features", "data_kernel": SquaredExponential(np.ones(2))},
             "has 2 entries",
         ),
         ((np.arange(9.0), np.arange(8.0)), {"null": "wild"}, "one size, got 9 and 8"),
         ((np.arange(9.0), np.arange(8.0)), {"null": "signs"}, "null must be one of permutation"),
         ((np.arange(9.0), np.arange(8.0)), {"pairs": "some"}, "pairs must be one of all"),
-        ((np.arange(9.0), np.arange(8.0)), {"kernel": "mean"}, "kernel must be one of median"),
+        ((np.arange(9.0), np.arange(8.0)), {"data_kernel": "mean"}, "kernel must be"),
         ((np.arange(9.0), np.arange(8.0)), {"resamples": 10}, "use at least 19"),
         ((np.arange(9.0), np.arange(8.0)), {"level": 5}, "level must lie between"),
         (
             (np.arange(9.0), np.arange(8.0)),
-            {"pairs": "features", "kernel": Matern(1.5, 1.0)},
+            {"pairs": "features", "data_kernel": Matern(1.5, 1.0)},
             "needs a SquaredExponential",
         ),
         ((np.array([1.0, np.nan] * 5), np.arange(8.0)), {}, "x has a value that is NaN"),
