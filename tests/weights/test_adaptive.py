@@ -34,7 +34,7 @@ def test_each_point_lowers_the_worst_case_error_the_most():
     for chosen in np.asarray(_choose(c, jnp.array(1e-10), points, candidates, z, 3)):
         others = jnp.broadcast_to(points, (61, *points.shape))
         joined = jnp.concatenate([others, candidates[:, None]], 1)
-        weights = owlfi.optimal_weights(c, noise, joined, 1e-10).weights
+        weights = owlfi.optimal_weights(c, noise, joined, nugget=1e-10).weights
         errors = squared_worst_case_error(c, noise, joined, weights)
         assert errors[chosen] <= errors.min() * (1 + 1e-6)
         points = jnp.concatenate([points, candidates[chosen][None]])

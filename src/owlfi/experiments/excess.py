@@ -170,7 +170,7 @@ def median_weights(
     nugget: float = 1e-8,
 ) -> Float[Array, " m"]:
     """The paper's rule: optimal weights with the median lengthscale of the points."""
-    return optimal_weights(family(median_heuristic(u)), measure, u, nugget).weights
+    return optimal_weights(family(median_heuristic(u)), measure, u, nugget=nugget).weights
 
 
 def _many_rows(key: Key[Array, ""], simulator: Simulator, theta: Array, points: int) -> Array:
