@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect, split_chunks
 from owlfi.kernels import Kernel
 from owlfi.kernels.pair_sums import row_sums
 from owlfi.measures import Product, as_points
@@ -264,7 +264,7 @@ def simulated_in_chunks(
     problem: Problem, thetas: Float[Array, "t p"], quadrature: Quadrature, *, progress: bool = False
 ) -> Simulations:
     """Simulations at all thetas on one design, or at the first of them when interrupted."""
-    parts = np.array_split(np.arange(len(thetas)), -(-len(thetas) // _CHUNK))
+    parts = split_chunks(len(thetas), _CHUNK)
 
     def steps() -> Iterator[Simulations]:
         for number, part in enumerate(parts):
@@ -277,7 +277,7 @@ def simulated_in_chunks(
                 keep_failed=True,
             )
 
-    runs = collected(steps(), len(parts), "Simulating", show=progress)
+    runs = collect(steps(), len(parts), "Simulating", show=progress)
     y = jnp.concatenate([run.y for run in runs])
     return Simulations(thetas[: len(y)], quadrature, y, sum(run.calls for run in runs))
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect
 from owlfi.inference.minimum_distance import candidates, points_are_independent, searched
 from owlfi.inference.search.finite_differences import simulated_with_slopes
 from owlfi.inference.search.objective import Objective, objective_of
@@ -296,7 +296,7 @@ def _replicates(
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    done = collected(steps(), count, "Parametric bootstrap", show=progress)
+    done = collect(steps(), count, "Parametric bootstrap", show=progress)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *done)
 
 
