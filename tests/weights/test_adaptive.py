@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import owlfi
-from owlfi.experiments.excess import excesses, law_of, simulated
+from owlfi.experiments.excess import excesses, law_of, simulate_rows
 from owlfi.weights.adaptive import _choose, adaptive_design
 from owlfi.weights.optimal import squared_worst_case_error
 
@@ -43,9 +43,9 @@ def test_each_point_lowers_the_worst_case_error_the_most():
 def test_adaptive_points_are_far_better_where_tails_matter():
     model = owlfi.models.g_and_k()
     law = law_of(KEY, model, model.theta, K)
-    design = finished(lambda u: simulated(model, model.theta, u), model.measure, 64)
+    design = finished(lambda u: simulate_rows(model, model.theta, u), model.measure, 64)
     u = owlfi.sobol(KEY, 64, model.measure)
-    y = simulated(model, model.theta, u)
+    y = simulate_rows(model, model.theta, u)
     tuned = owlfi.tuned_weights(K, model.measure, u, y)
     ours = excesses(K, law, design.y, design.quadrature().weights[None, None])
     theirs = excesses(K, law, y[None], tuned.weights[None, None])

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import owlfi
 from owlfi import models
 from owlfi._tools.bfgs import minimise
-from owlfi.experiments.excess import excesses, law_of, simulated
+from owlfi.experiments.excess import excesses, law_of, simulate_rows
 from owlfi.weights import kernel_fit
 from owlfi.weights.certificate import Verdict
 from owlfi.weights.coordinates import coordinate_systems
@@ -196,7 +196,7 @@ def test_certificate_is_near_the_true_error():
     ratios, gains = [], []
     for i in range(12):
         u = owlfi.iid(jax.random.fold_in(KEY, i), 64, model.measure)
-        y = simulated(model, model.theta, u)
+        y = simulate_rows(model, model.theta, u)
         found = owlfi.tuned_weights(k, model.measure, u, y)
         weights = jnp.stack([found.weights, jnp.full(64, 1 / 64)])
         error, equal = excesses(k, law, y[None], weights[None])[0]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from scipy.stats import binomtest
 
 from owlfi import models
-from owlfi.experiments.experiment import Record
+from owlfi.experiments.experiment import Record, group
 from owlfi.measures import Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.prior import Prior
@@ -100,7 +100,7 @@ def contaminated_law(share: float) -> Law:
     return draw
 
 
-def repeated(
+def run_tests(
     key: Key[Array, ""],
     laws: dict[str, Law],
     ways: dict[str, Way],
@@ -137,17 +137,9 @@ def _record(key: Key[Array, ""], x: Array, way: Way, bootstrap: int, *, keep_nul
 
 def arrange(records: list[Record]) -> dict[str, dict[str, Record]]:
     """Rejections, their rate with a 95% interval, and seconds, by case and rule."""
-    cases = dict.fromkeys(record["case"] for record in records)
-    rules = dict.fromkeys(record["rule"] for record in records)
-    found = {
-        case: {
-            rule: [r for r in records if (r["case"], r["rule"]) == (case, rule)] for rule in rules
-        }
-        for case in cases
-    }
     return {
-        case: {rule: _rate(tests) for rule, tests in by_rule.items() if tests}
-        for case, by_rule in found.items()
+        case: {rule: _rate(tests) for rule, tests in group(of_case, "rule").items()}
+        for case, of_case in group(records, "case").items()
     }
 
 

@@ -13,10 +13,8 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference.abc import accepted, distances
-from owlfi.kernels import SquaredExponential
-from owlfi.kernels.median import median_heuristic
 from owlfi.measures import Uniform
 from owlfi.mmd import squared_mmd
 from owlfi.models import exchange_rates, g_and_k
@@ -25,7 +23,8 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import simulate
-from owlfi.weights.optimal import optimal_weights
+from owlfi.show.plots import hide_frame
+from owlfi.weights.median import paper_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 
 SIMULATED = 20
@@ -39,8 +38,7 @@ class PaperWeights(Rule):
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         measure = problem.simulator.measure
-        u = iid(key, SIMULATED, measure)
-        return optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+        return paper_weights(measure, iid(key, SIMULATED, measure))
 
 
 RULES: dict[str, Rule] = {
@@ -92,8 +90,7 @@ _COLUMNS = (
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By rule: medians over the repeats, and the accepted draws of the first."""
     result = {}
-    for name in dict.fromkeys(record["rule"] for record in records):
-        mine = [record for record in records if record["rule"] == name]
+    for name, mine in group(records, "rule").items():
         medians = {c: float(np.median([record[c] for record in mine])) for c in _COLUMNS}
         pairs = {c: np.median([r[c] for r in mine], 0).tolist() for c in ("mean", "sd", "map")}
         result[name] = medians | pairs | {"repeats": len(mine), "draws": mine[0]["draws"]}
@@ -135,7 +132,7 @@ def picture(records: list[Record]) -> Figure:
         axes, ("theta_1", "theta_2", "US dollars per Canadian dollar"), strict=True
     ):
         ax.set_xlabel(label)
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     axes[0].legend(frameon=False, fontsize=7)
     return figure
 
