@@ -33,7 +33,6 @@ def product_matern(nu: float, lengthscale: Array) -> CoordinateKernel:
 
 
 FAMILIES = (SquaredExponential, partial(product_matern, 2.5), partial(product_matern, 1.5))
-FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
 
 
 def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
