@@ -27,7 +27,7 @@ _NAMES = [f"{topic}.{name}" for topic, benchmarks in _TOPICS.items() for name in
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    chosen = _chosen(options.names)
+    chosen = _choose(options.names)
     described = machine()
     _warn_if_busy(float(described["load before"]))
     topics = _run(chosen)
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
+def _choose(names: Sequence[str]) -> list[str]:
     unknown = [name for name in names if not any(_selects(name, full) for full in _NAMES)]
     if unknown:
         sys.exit(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(_NAMES)}")

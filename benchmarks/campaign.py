@@ -2,7 +2,6 @@
 
 import hashlib
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import Bar, Row
+from benchmarks.timing import time_call
 
 _RUNS = 10_000
 _POINTS = 10
@@ -37,21 +37,19 @@ def _campaign(runs: int) -> Iterator[Any]:
         yield Campaign.create(Path(folder) / "runs.sqlite", simulator, thetas, q)
 
 
-def _seconds(campaign: Any, budget: int, workers: int) -> float:
-    start = time.perf_counter()
-    campaign.run(workers=workers, budget=budget, check=False)
-    return time.perf_counter() - start
+def _time_run(campaign: Any, budget: int) -> float:
+    return time_call(lambda: campaign.run(workers=2, budget=budget, check=False))
 
 
 def overhead() -> list[Row]:
     """The whole call of `run`, the start of the workers included."""
     with _campaign(_RUNS) as campaign:
-        half = _seconds(campaign, _RUNS // 2, workers=2)
+        half = _time_run(campaign, _RUNS // 2)
         size = campaign.path.stat().st_size
-        seconds = half + _seconds(campaign, _RUNS // 2, workers=2)
+        seconds = half + _time_run(campaign, _RUNS // 2)
         growth = (campaign.path.stat().st_size - size) / size
     with _campaign(_RUNS) as campaign:
-        whole = _seconds(campaign, _RUNS, workers=2)
+        whole = _time_run(campaign, _RUNS)
     what = f"{_RUNS:,} trivial runs, 2 processes, start included"
     return [
         Row(what, OWLFI, 1e3 * whole / _RUNS, "ms a run", bar=Bar(2, "ms a run", at_least=False)),
@@ -77,9 +75,7 @@ def status() -> list[Row]:
             store.connection.executemany(command, rows)
         store.close()
         campaign = Campaign.open(path)
-        start = time.perf_counter()
-        campaign.status()
-        seconds = time.perf_counter() - start
+        seconds = time_call(campaign.status)
     what = f"status of {_LARGE:,} runs"
     return [Row(what, OWLFI, seconds, "s", bar=Bar(1, "s", at_least=False))]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.report import Bar, Row, memory_row, rate_row, with_ratio
+from benchmarks.report import Bar, Row, memory_row, peer_row, rate_row, with_ratio
 from benchmarks.timing import Call, Contender, Failure, Memory, Race, peak_memory, race
 
 _SIZE = 10_000
@@ -29,9 +29,9 @@ KEOPS_TUNED = "KeOps, -march=native -ffast-math"
 TORCH = "torch, in chunks"
 C_LOOP = "C, tiled by hand"
 JAX = "JAX, full Gram matrix"
-OWLFI = "owlfi.sums.row_sums"
-OWLFI_SELF = "owlfi.sums.self_sum"
-OWLFI_SMALL = "owlfi.sums.row_sums, few rows"
+OWLFI = "owlfi row_sums"
+OWLFI_SELF = "owlfi self_sum"
+OWLFI_SMALL = "owlfi row_sums, few rows"
 
 _BARS = {CDIST: Bar(6), KEOPS: Bar(3), TORCH: Bar(1.2), C_LOOP: Bar(0.4)}
 
@@ -139,7 +139,7 @@ def _exponent_factors(x: "torch.Tensor", y: "torch.Tensor") -> tuple["torch.Tens
 
 def by_c_loop(make: Callable[[], Problem]) -> Call:
     x, w, y, v, lengthscale = make()
-    weighted_sum = _compiled(x.shape[1])
+    weighted_sum = _compile(x.shape[1])
     pointers = [array.ctypes.data for array in (x, w, y, v)]
 
     def call(_keep: tuple[np.ndarray, ...] = (x, w, y, v)) -> float:
@@ -148,7 +148,7 @@ def by_c_loop(make: Callable[[], Problem]) -> Call:
     return call
 
 
-def _compiled(dim: int) -> Callable[..., float]:
+def _compile(dim: int) -> Callable[..., float]:
     source = Path(__file__).with_name("tile.c")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "tile.so"
@@ -187,24 +187,26 @@ def by_owlfi(make: Callable[[], Problem]) -> Call:
     import jax
 
     import owlfi
+    from owlfi.kernels.pair_sums import row_sums
 
     *arrays, lengthscale = make()
     kernel = owlfi.SquaredExponential(lengthscale)
     x, w, y, v = (jax.numpy.asarray(array) for array in arrays)
-    row_sums = jax.jit(row_sums)
-    return lambda: float(w @ row_sums(kernel, x, y, v))
+    sums = jax.jit(row_sums)
+    return lambda: float(w @ sums(kernel, x, y, v))
 
 
 def by_owlfi_self(make: Callable[[], Problem]) -> Call:
     import jax
 
     import owlfi
+    from owlfi.kernels.pair_sums import self_sum
 
     x, w, *_, lengthscale = make()
     kernel = owlfi.SquaredExponential(lengthscale)
     x, w = jax.numpy.asarray(x), jax.numpy.asarray(w)
-    self_sum = jax.jit(self_sum)
-    return lambda: float(self_sum(kernel, x, w))
+    total = jax.jit(self_sum)
+    return lambda: float(total(kernel, x, w))
 
 
 def _contender(
@@ -215,7 +217,7 @@ def _contender(
     return Contender(name, partial(build, make, **options), rows * _SIZE / 1e6, task)
 
 
-def _checked_by_chunks(contender: Contender, make: Callable[[], Problem]) -> list[Contender]:
+def _check_by_chunks(contender: Contender, make: Callable[[], Problem]) -> list[Contender]:
     reference = partial(by_chunks_of_rows, make)
     name = f"NumPy for {contender.name}"
     return [Contender(name, reference, task=contender.task, timed=False), contender]
@@ -228,8 +230,8 @@ def _own_contenders(dim: int) -> list[Contender]:
     self_sum = Contender(OWLFI_SELF, partial(by_owlfi_self, make_self), work, "with itself")
     return [
         _contender(OWLFI, by_owlfi, _SIZE, dim),
-        *_checked_by_chunks(self_sum, make_self),
-        *_checked_by_chunks(few, partial(problem, _SMALL, _SIZE, dim)),
+        *_check_by_chunks(self_sum, make_self),
+        *_check_by_chunks(few, partial(problem, _SMALL, _SIZE, dim)),
     ]
 
 
@@ -255,8 +257,7 @@ def rates() -> list[Row]:
 
 
 def _peer_row(what: str, result: Race, name: str, bar: Bar | None = None) -> Row:
-    row = rate_row(what, result, name, _RATE)
-    return with_ratio(row, result.ratio(OWLFI, name), "speed: owlfi / this", bar)
+    return peer_row(rate_row(what, result, name, _RATE), result, OWLFI, bar)
 
 
 def _own_rows(result: Race) -> list[Row]:

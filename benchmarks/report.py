@@ -85,6 +85,11 @@ def with_ratio(row: Row, ratio: float | None, compared: str, bar: Bar | None = N
     return replace(row, ratio=ratio, compared=compared, bar=bar)
 
 
+def peer_row(row: Row, race: Race, own: str, bar: Bar | None = None) -> Row:
+    """The row of a peer with how many times faster owlfi's own contender is."""
+    return with_ratio(row, race.ratio(own, row.contender), "speed: owlfi / this", bar)
+
+
 def memory_row(what: str, contender: str, memory: Memory | Failure, bar: Bar | None = None) -> Row:
     if isinstance(memory, Failure):
         return Row(what, contender, bar=bar, failure=memory.reason)

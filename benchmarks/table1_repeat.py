@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.report import Bar, Row, memory_row, time_row, with_ratio
+from benchmarks.report import Bar, Row, memory_row, peer_row, time_row, with_ratio
 from benchmarks.timing import Call, Contender, Race, peak_memory, race
 
 _OBSERVED = 10_000
@@ -133,7 +133,7 @@ def by_owlfi() -> Call:
 
     def call() -> list[float]:
         y = g_and_k(_THETA, u)
-        return _both_statistics(y, x, *_prepared(owlfi, x, u))
+        return _both_statistics(y, x, *_prepare(owlfi, x, u))
 
     return call
 
@@ -143,7 +143,7 @@ def by_owlfi_with_data_fixed() -> Call:
     import owlfi
 
     x, u = experiment()
-    prepared = _prepared(owlfi, x, u)
+    prepared = _prepare(owlfi, x, u)
 
     def call() -> list[float]:
         answers = [_both_statistics(g_and_k(theta, u), x, *prepared) for theta in thetas()]
@@ -152,7 +152,7 @@ def by_owlfi_with_data_fixed() -> Call:
     return call
 
 
-def _prepared(owlfi: Any, x: np.ndarray, u: np.ndarray) -> tuple[Any, Any, Any]:
+def _prepare(owlfi: Any, x: np.ndarray, u: np.ndarray) -> tuple[Any, Any, Any]:
     """What does not depend on theta: the kernel, the data term and the weights."""
     k = owlfi.SquaredExponential(owlfi.median_heuristic(x))
     data_term = owlfi.data_term(k, x)
@@ -173,9 +173,9 @@ def _both_statistics(y: np.ndarray, x: Any, k: Any, data_term: Any, weights: Any
 def repeat() -> list[Row]:
     result = race(_contenders(), rounds=5)
     return [
-        _peer_row(_REPEAT, result, NUMPY, Bar(20)),
-        _peer_row(_REPEAT, result, SHARED),
-        _peer_row(_REPEAT, result, CDIST),
+        peer_row(time_row(_REPEAT, result, NUMPY), result, OWLFI, Bar(20)),
+        peer_row(time_row(_REPEAT, result, SHARED), result, OWLFI),
+        peer_row(time_row(_REPEAT, result, CDIST), result, OWLFI),
         time_row(_REPEAT, result, OWLFI),
         _theta_row(_A_THETA, result),
     ]
@@ -197,11 +197,6 @@ def _contenders() -> list[Contender]:
 
 _REPEAT = f"one repeat, n = {_OBSERVED:,}, m = {_SIMULATED}"
 _A_THETA = "one more theta, both statistics"
-
-
-def _peer_row(what: str, result: Race, name: str, bar: Bar | None = None) -> Row:
-    row = time_row(what, result, name)
-    return with_ratio(row, result.ratio(OWLFI, name), "speed: owlfi / this", bar)
 
 
 def _theta_row(what: str, result: Race) -> Row:

@@ -1,13 +1,12 @@
 """A composite test at the paper's settings, and a two-sample test of large samples."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.report import Bar, Row, memory_row
-from benchmarks.timing import peak_memory
+from benchmarks.timing import peak_memory, time_call
 
 _N, _M, _DIM, _BOOTSTRAP = 500, 100, 5, 200
 _TRIALS, _RESTARTS, _STEPS = 50, 10, 200  # of Algorithm 2
@@ -26,12 +25,6 @@ def _problem() -> tuple[Any, Any]:
     return Problem(model(), g_and_k_law(0.1)(jax.random.key(0)), prior()), MEDIAN
 
 
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def composite() -> list[Row]:
     import jax
 
@@ -43,7 +36,7 @@ def composite() -> list[Row]:
         return owlfi.goodness_of_fit(jax.random.key(1), problem, rule)
 
     newton()
-    seconds = min(_seconds(newton) for _ in range(3))
+    seconds = min(time_call(newton) for _ in range(3))
     plain = _plain_step_seconds() * (1 + _BOOTSTRAP) * (_TRIALS + _RESTARTS * _STEPS)
     ratio = plain / seconds
     return [
@@ -66,7 +59,7 @@ def algorithm2() -> list[Row]:
         )
 
     adam(19)
-    few, more = _seconds(lambda: adam(19)), _seconds(lambda: adam(39))
+    few, more = time_call(lambda: adam(19)), time_call(lambda: adam(39))
     seconds = few + (more - few) / 20 * (_BOOTSTRAP - 19)
     return [Row(_WHAT, f"{OWLFI}, Adam", seconds, "s", bar=Bar(150, "s", at_least=False))]
 
@@ -106,7 +99,7 @@ def _plain_step_seconds() -> float:
     theta = jnp.array([2.5, 1.2, 0.2, 0.2])
     jax.block_until_ready(step(theta, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(1), _TIMED_STEPS)
-    return min(_seconds(lambda k=k: jax.block_until_ready(step(theta, k))) for k in keys)
+    return min(time_call(lambda k=k: jax.block_until_ready(step(theta, k))) for k in keys)
 
 
 def _large_two_sample(pairs: str) -> Callable[[], Any]:
@@ -130,7 +123,7 @@ def two_sample() -> list[Row]:
         call = _large_two_sample(pairs)
         call()
         name = f'owlfi.two_sample, pairs="{pairs}"'
-        rows.append(Row(what, name, _seconds(call), "s", bar=Bar(10, "s", at_least=False)))
+        rows.append(Row(what, name, time_call(call), "s", bar=Bar(10, "s", at_least=False)))
     memory = peak_memory(_by_features)
     return [*rows, memory_row(what, 'owlfi.two_sample, pairs="features"', memory)]
 

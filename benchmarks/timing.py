@@ -121,7 +121,7 @@ class _Child:
 
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
         self.pipe, theirs = _PROCESSES.Pipe()
-        self.process = _PROCESSES.Process(target=_guarded, args=(target, theirs, *arguments))
+        self.process = _PROCESSES.Process(target=_guard, args=(target, theirs, *arguments))
         self.process.start()
         theirs.close()
 
@@ -154,7 +154,7 @@ class _Runner(_Child):
         return self.receive()
 
 
-def _guarded(target: Callable[..., None], pipe: Connection, *arguments: Any) -> None:
+def _guard(target: Callable[..., None], pipe: Connection, *arguments: Any) -> None:
     with contextlib.redirect_stdout(sys.stderr):  # some peers print when they are imported
         try:
             target(pipe, *arguments)
@@ -171,13 +171,14 @@ def _first_line(error: Exception) -> str:
 def _serve(pipe: Connection, build: Callable[[], Call]) -> None:
     call = build()
     answer = np.asarray(call())
-    repeats = max(1, round(_LEAST_SECONDS_A_SAMPLE / _seconds(call, 1)))
+    repeats = max(1, round(_LEAST_SECONDS_A_SAMPLE / time_call(call)))
     pipe.send(answer)
     while pipe.recv() == "run":
-        pipe.send(_seconds(call, repeats))
+        pipe.send(time_call(call, repeats))
 
 
-def _seconds(call: Call, repeats: int) -> float:
+def time_call(call: Call, repeats: int = 1) -> float:
+    """Seconds a call."""
     start = time.perf_counter()
     for _ in range(repeats):
         call()
@@ -187,7 +188,7 @@ def _seconds(call: Call, repeats: int) -> float:
 def _measure_memory(pipe: Connection, build: Callable[[], Call]) -> None:
     call = build()
     base = _peak_megabytes()
-    seconds = _seconds(call, 1)
+    seconds = time_call(call)
     pipe.send(Memory(_peak_megabytes() - base, seconds))
 
 

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.report import Bar, Row, time_row, with_ratio
-from benchmarks.timing import Call, Contender, Race, race
+from benchmarks.report import Bar, Row, peer_row, time_row
+from benchmarks.timing import Call, Contender, race
 
 _POINTS = 4096
 _DIM = 5
@@ -101,8 +101,8 @@ def dense() -> list[Row]:
     result = race(_contenders(ways), rounds=5)
     what = f"m = {_POINTS:,}, s = {_DIM}"
     return [
-        _peer_row(what, result, INVERSE, Bar(2.5)),
-        _peer_row(what, result, SCIPY),
+        peer_row(time_row(what, result, INVERSE), result, OWLFI, Bar(2.5)),
+        peer_row(time_row(what, result, SCIPY), result, OWLFI),
         time_row(what, result, OWLFI),
     ]
 
@@ -112,17 +112,12 @@ def many_designs() -> list[Row]:
     result = race(_contenders(ways))
     what = "{:,} designs of m = {}, s = {}, in one call".format(*_DESIGNS)
     own = time_row(what, result, OWLFI, Bar(10, "ms", at_least=False))
-    return [_peer_row(what, result, BATCHED), own]
+    return [peer_row(time_row(what, result, BATCHED), result, OWLFI), own]
 
 
 def _contenders(ways: dict[str, Callable[[], Call]]) -> list[Contender]:
     # Rounding is magnified by the condition number of the Gram matrix, up to m / nugget.
     return [Contender(name, build, tolerance=1e-5) for name, build in ways.items()]
-
-
-def _peer_row(what: str, result: Race, name: str, bar: Bar | None = None) -> Row:
-    row = time_row(what, result, name)
-    return with_ratio(row, result.ratio(OWLFI, name), "speed: owlfi / this", bar)
 
 
 def structured() -> list[Row]:
@@ -132,10 +127,10 @@ def structured() -> list[Row]:
         "lattice and Korobov kernel by FFT, m = 2^20, s = 3": partial(on_lattice, 2**20),
         "tensor grid by Kronecker factors, m = 32^3, s = 3": partial(on_tensor_grid, 32),
     }
-    return [_alone(what, build) for what, build in ways.items()]
+    return [_time_alone(what, build) for what, build in ways.items()]
 
 
-def _alone(what: str, build: partial[Call]) -> Row:
+def _time_alone(what: str, build: partial[Call]) -> Row:
     return time_row(what, race([Contender(OWLFI, build)]), OWLFI)
 
 

@@ -35,18 +35,21 @@ def exactly(function, *arguments):
 
 
 @lru_cache
-def compiled(function):
+def compile_with_slopes(function):
     """The function and its elementwise derivatives in each argument, compiled once a shape."""
     arguments = range(len(inspect.signature(function).parameters))
     return jax.jit(function), jax.jit(jax.grad(lambda *xs: function(*xs).sum(), arguments))
 
 
 def values(function, *arguments):
-    return np.asarray(compiled(function)[0](*map(jnp.asarray, arguments)))
+    return np.asarray(compile_with_slopes(function)[0](*map(jnp.asarray, arguments)))
 
 
 def slopes(function, *arguments):
-    return [np.asarray(slope) for slope in compiled(function)[1](*map(jnp.asarray, arguments))]
+    return [
+        np.asarray(slope)
+        for slope in compile_with_slopes(function)[1](*map(jnp.asarray, arguments))
+    ]
 
 
 # erfcx

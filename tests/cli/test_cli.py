@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import owlfi
 from owlfi.cli.main import app
 from owlfi.experiments import EXPERIMENTS, demo
-from owlfi.experiments.curves import record
+from owlfi.experiments.curves import make_point
 from owlfi.problem.rules import Rule
 
 run = CliRunner().invoke
@@ -58,7 +58,7 @@ def test_demo_fits_the_rates_and_writes_a_picture(
 
 def three_points(key: Any, plan: Any, *, stop_after: int = 3) -> Iterator[dict[str, Any]]:
     for m in (1, 2, 4)[:stop_after]:
-        yield record("equal weights", m, [1 / m] * plan.repeats)
+        yield make_point("equal weights", m, [1 / m] * plan.repeats)
     if stop_after < 3:
         raise KeyboardInterrupt
 

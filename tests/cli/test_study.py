@@ -64,7 +64,7 @@ def minimum_distance(key, problem, rule, *, starts=2):
 
 @pytest.fixture
 def methods(monkeypatch):
-    monkeypatch.setattr(owlfi.inference, "accepted", accepted)
+    monkeypatch.setattr(owlfi.inference, "accept", accept)
     monkeypatch.setattr(owlfi.inference, "minimum_distance", minimum_distance)
 
 

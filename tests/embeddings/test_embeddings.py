@@ -76,7 +76,7 @@ def norm2_error(kernel, measure, lengthscale):
     return abs(float(actual) / expected - 1)
 
 
-def crossed(pair):
+def is_crossed(pair):
     """Every measure with kernels of three kinds, every kernel with one measure of each kind.
 
     Panels depend on the kernel's kind alone, and each program to compile takes seconds.
@@ -232,7 +232,11 @@ def test_norm2_is_the_double_integral(kernel, measure):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "measure"),
-    [pair for pair in PAIRS if pair in CLOSED_PAIRS or crossed(pair) or KERNELS[pair[0]].periodic],
+    [
+        pair
+        for pair in PAIRS
+        if pair in CLOSED_PAIRS or is_crossed(pair) or KERNELS[pair[0]].periodic
+    ],
 )
 def test_every_norm2_is_the_double_integral(kernel, measure):
     for lengthscale in lengthscales(kernel, measure):
@@ -794,7 +798,7 @@ def test_quadrature_is_differentiable_in_point_and_lengthscale():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "measure"),
-    [p for p in PAIRS if p not in CLOSED_PAIRS and p[1] != "empirical" and crossed(p)],
+    [p for p in PAIRS if p not in CLOSED_PAIRS and p[1] != "empirical" and is_crossed(p)],
 )
 def test_every_quadrature_is_differentiable_in_point_and_lengthscale(kernel, measure):
     assert_differentiable_in_point_and_lengthscale(kernel, measure)

@@ -200,15 +200,15 @@ def test_slope_of_a_power_is_its_exponent():
 
 def test_finished_steps_are_kept_and_go_on_with_the_same_seed_only(tmp_path):
     experiment, plan = EXPERIMENTS["table2"], Plan(repeats=1)
-    assert experiment.kept(tmp_path, 0, plan) == []
+    assert experiment.read_kept(tmp_path, 0, plan) == []
     for number in range(3):
         experiment.keep(tmp_path, 0, plan, {"repeat": number})
     with (tmp_path / "table2.partial.jsonl").open("a") as file:
         file.write('{"repeat": 3, "p_va')  # cut off by a kill
-    assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(3)]
+    assert experiment.read_kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(3)]
     experiment.keep(tmp_path, 0, plan, {"repeat": 3})
-    assert experiment.kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(4)]
-    assert experiment.kept(tmp_path, 1, plan) == []
+    assert experiment.read_kept(tmp_path, 0, Plan(repeats=5)) == [{"repeat": i} for i in range(4)]
+    assert experiment.read_kept(tmp_path, 1, plan) == []
 
 
 def test_power_is_of_every_rule_and_the_aggregate_has_300_nulls():

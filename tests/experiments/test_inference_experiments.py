@@ -20,7 +20,7 @@ from owlfi.models.moving_average import moving_average_covariance
 KEY = jax.random.key(0)
 
 
-def arranged(name, plan):
+def run_and_arrange(name, plan):
     experiment = EXPERIMENTS[name]
     records = list(experiment.run(KEY, plan))
     assert len(records) == experiment.steps(plan)
@@ -59,7 +59,7 @@ def test_moving_average_likelihood_is_normal_and_its_maximum_is_near_the_truth()
 @pytest.mark.slow
 def test_wind_farm_figures():
     """Those of the published runs: width at 95% and overlap with the near-exact posterior."""
-    results = arranged("windfarm", Plan(1, quick=True))
+    results = run_and_arrange("windfarm", Plan(1, quick=True))
     expected = {"V": [(19.1, 0.72), (25.0, 0.41)], "OW": [(10.9, 0.86), (15.2, 0.59)]}
     for name, cells in expected.items():
         for share, (width, overlap) in zip(("5%", "10%"), cells, strict=True):
@@ -75,7 +75,7 @@ def test_wind_farm_figures():
 
 @pytest.mark.slow
 def test_optimal_weights_concentrate_the_estimates():
-    results = arranged("figure4", Plan(30))
+    results = run_and_arrange("figure4", Plan(30))
     v = np.array(results["V"]["iqr"])
     for name in ("OW", "OW, Sobol", "tuned, Sobol"):
         assert np.all(np.array(results[name]["iqr"])[:3] < 0.8 * v[:3])
@@ -84,7 +84,7 @@ def test_optimal_weights_concentrate_the_estimates():
 
 @pytest.mark.slow
 def test_estimates_are_near_maximum_likelihood_for_a_few_thousand_calls():
-    results = arranged("accuracy", Plan(50))
+    results = run_and_arrange("accuracy", Plan(50))
     for task, ratio, calls in (("g-and-k", 1.4, 7000), ("MA(2)", 1.35, 3000)):
         cell = results[task]["tuned, Sobol points"]
         assert cell["over_mle"] <= ratio
@@ -95,7 +95,7 @@ def test_estimates_are_near_maximum_likelihood_for_a_few_thousand_calls():
 @pytest.mark.slow
 def test_exchange_rates_show_where_the_paper_s_weights_blow_up():
     """Squared MMDs far above 2, the most there can be; tuned weights are calm and fit as well."""
-    results = arranged("exchange", Plan(4))
+    results = run_and_arrange("exchange", Plan(4))
     assert results["OW"]["sum_of_absolute_weights"] > 30
     assert results["OW"]["largest_squared_mmd"] > 10
     calm = results["tuned, Sobol"]
@@ -106,7 +106,7 @@ def test_exchange_rates_show_where_the_paper_s_weights_blow_up():
 
 @pytest.mark.slow
 def test_campaign_of_a_tenth_of_the_runs_is_no_farther_from_the_exact_posterior():
-    results = arranged("windfarm-budget", Plan(5, quick=True))
+    results = run_and_arrange("windfarm-budget", Plan(5, quick=True))
     assert results["most_calls"] <= 1000
     assert results["no_farther"]["full"] == 5
     assert results["median"]["budgeted"] < results["median"]["full, shared u"]

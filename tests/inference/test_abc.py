@@ -167,11 +167,11 @@ def test_unknown_word_for_the_weights_is_refused():
 
 def test_wind_farm_reproduces_the_published_posteriors():
     """Widths 19.1 and 10.9 at 5%; 36 and 43 of 50 directions are the near-exact ones."""
-    from owlfi.experiments.windfarm import RULES, near_exact
+    from owlfi.experiments.windfarm import RULES, near_exact_distances
 
     stored = stored_runs()
     problem = Problem(owlfi.models.wind_farm(), stored.x)
-    exact = np.argsort(near_exact(problem, stored))[:50]
+    exact = np.argsort(near_exact_distances(problem, stored))[:50]
     for name, width, overlap in (("V", 19.1, 36), ("OW", 10.9, 43)):
         quadrature = RULES[name](problem, stored.u, stored.y)
         found = np.asarray(problem.squared_mmd(stored.y, quadrature))

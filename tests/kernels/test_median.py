@@ -80,12 +80,12 @@ def test_it_equals_the_definition_where_few_distances_can_be_held(monkeypatch, d
     scans = []
     scan = owlfi.kernels.median._scan
 
-    def counted(*arguments):
+    def count_scan(*arguments):
         assert len(scans) < 50
         scans.append(scan(*arguments))
         return scans[-1]
 
-    monkeypatch.setattr(owlfi.kernels.median, "_scan", counted)
+    monkeypatch.setattr(owlfi.kernels.median, "_scan", count_scan)
     assert float(median_heuristic(data)) == definition(data)
     assert len(scans) > 2
     assert max(len(found.kept) for found in scans) <= 2_000

@@ -24,7 +24,6 @@ from owlfi.kernels import (
     SquaredExponential,
 )
 
-
 row_sums = eqx.filter_jit(lambda kernel, y, x, weights: kernel.row_sums(y, x, weights))
 self_sum = eqx.filter_jit(lambda kernel, x, weights: kernel.self_sum(x, weights))
 

@@ -57,7 +57,9 @@ def test_whitened_kernel_does_not_see_linear_changes_of_the_data():
     x = np.random.default_rng(0).normal(size=(40, 3))
     mixing = np.array([[1.0, 0, 0], [0.9, 0.1, 0], [5, 0, 30]])
     y = x @ mixing.T
-    assert_allclose(owlfi.whitening_kernel(y).gram(y, y), owlfi.whitening_kernel(x).gram(x, x), rtol=1e-8)
+    assert_allclose(
+        owlfi.whitening_kernel(y).gram(y, y), owlfi.whitening_kernel(x).gram(x, x), rtol=1e-8
+    )
 
 
 def test_whitening_refuses_dependent_columns():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
+from owlfi.testing.adam import minimise_by_adam
 
 import owlfi
 from gaussian import LENGTHSCALE, RULE, exact_estimate, gaussian_problem, location
@@ -29,7 +30,6 @@ from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.show.plots import null_histogram
 from owlfi.testing import plan
-from owlfi.testing.adam import minimise_by_adam
 from owlfi.testing.procedure import Designs, Procedure, outcome
 
 KEY = jax.random.key(2)
@@ -172,7 +172,7 @@ def rejections(repeats, n=80, resamples=19, level=0.05, **options):
             jax.random.key(i),
             gaussian_problem(seed=100 + i, n=n),
             options.get("rule", RULE),
-            resamples=bootstrap,
+            resamples=resamples,
             level=level,
             **{name: value for name, value in options.items() if name != "rule"},
         ).rejected

@@ -98,7 +98,9 @@ def test_statistic_in_tiles_is_the_one_of_the_mmd():
     x, y = samples(0, 900, 700)
     k = SquaredExponential(1.0)
     expected = owlfi.squared_mmd(k, x, y, unbiased=True)
-    assert_allclose(two_sample(KEY, x, y, data_kernel=k, resamples=19).statistic, expected, atol=1e-12)
+    assert_allclose(
+        two_sample(KEY, x, y, data_kernel=k, resamples=19).statistic, expected, atol=1e-12
+    )
 
 
 def test_features_come_near_the_v_statistic():

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import owlfi
-from owlfi.experiments.excess import excesses, law_of, simulated
+from owlfi.experiments.excess import excesses, law_of, simulate_rows
 from owlfi.weights.adaptive import _choose, adaptive_design
 from owlfi.weights.optimal import squared_worst_case_error
 
@@ -15,11 +15,11 @@ KEY = jax.random.key(4)
 K = owlfi.SquaredExponential(0.7)
 
 
-def finished(function, measure, m):
-    return going_on(adaptive_design(KEY, K, measure, m), function)
+def finish(function, measure, m):
+    return go_on(adaptive_design(KEY, K, measure, m), function)
 
 
-def going_on(design, function, **options):
+def go_on(design, function, **options):
     while design.left:
         u = design.ask(**options)
         design = design.tell(u, function(u))
@@ -34,7 +34,7 @@ def test_each_point_lowers_the_worst_case_error_the_most():
     for chosen in np.asarray(_choose(c, jnp.array(1e-10), points, candidates, z, 3)):
         others = jnp.broadcast_to(points, (61, *points.shape))
         joined = jnp.concatenate([others, candidates[:, None]], 1)
-        weights = owlfi.optimal_weights(c, noise, joined, 1e-10).weights
+        weights = owlfi.optimal_weights(c, noise, joined, nugget=1e-10).weights
         errors = squared_worst_case_error(c, noise, joined, weights)
         assert errors[chosen] <= errors.min() * (1 + 1e-6)
         points = jnp.concatenate([points, candidates[chosen][None]])
@@ -43,9 +43,9 @@ def test_each_point_lowers_the_worst_case_error_the_most():
 def test_adaptive_points_are_far_better_where_tails_matter():
     model = owlfi.models.g_and_k()
     law = law_of(KEY, model, model.theta, K)
-    design = finished(lambda u: simulated(model, model.theta, u), model.measure, 64)
+    design = finish(lambda u: simulate_rows(model, model.theta, u), model.measure, 64)
     u = owlfi.sobol(KEY, 64, model.measure)
-    y = simulated(model, model.theta, u)
+    y = simulate_rows(model, model.theta, u)
     tuned = owlfi.tuned_weights(K, model.measure, u, y)
     ours = excesses(K, law, design.y, design.quadrature().weights[None, None])
     theirs = excesses(K, law, y[None], tuned.weights[None, None])
@@ -58,7 +58,7 @@ def test_all_runs_count_and_the_pilot_comes_first():
     pilot = design.ask()
     assert len(pilot) == 32
     assert_allclose(pilot, design.sequence[:32])
-    done = finished(jnp.sin, owlfi.Normal(), 64)
+    done = finish(jnp.sin, owlfi.Normal(), 64)
     assert done.quadrature().m == 64
     with pytest.raises(ValueError, match="all 64 runs are done"):
         done.ask()
@@ -67,7 +67,7 @@ def test_all_runs_count_and_the_pilot_comes_first():
 def test_runs_can_be_asked_for_one_at_a_time():
     begun = adaptive_design(KEY, K, owlfi.Normal(), 33)
     pilot = begun.ask(30)  # of 32: two more pilots follow, and one adaptive point
-    design = going_on(begun.tell(pilot, jnp.sin(pilot)), jnp.sin, count=1)
+    design = go_on(begun.tell(pilot, jnp.sin(pilot)), jnp.sin, count=1)
     assert design.points.shape == (33, 1)
     assert len(np.unique(np.asarray(design.points))) == 33
 
@@ -76,20 +76,20 @@ def test_where_weights_do_not_help_the_points_are_sobol_points():
     def noise(u):
         return jnp.sin(1e7 * u)
 
-    design = finished(noise, owlfi.Normal(), 64)
+    design = finish(noise, owlfi.Normal(), 64)
     assert_allclose(np.sort(design.points, 0), np.sort(design.sequence, 0))
     assert_allclose(design.quadrature().weights, 1 / 64)
 
 
 def test_several_thetas_share_the_points():
     functions = jnp.sin, jnp.cos, lambda u: jnp.exp(u / 3)
-    design = finished(lambda u: jnp.stack([f(u) for f in functions]), owlfi.Normal(), 33)
+    design = finish(lambda u: jnp.stack([f(u) for f in functions]), owlfi.Normal(), 33)
     assert design.y.shape == (3, 33, 1)
 
 
 def test_bounded_and_half_bounded_noise_stay_in_their_support():
     noise = owlfi.Product(owlfi.Exponential(1.0), owlfi.Uniform(-1, 1))
-    points = np.asarray(finished(lambda u: jnp.sin(u[:, :1]) + u[:, 1:], noise, 33).points)
+    points = np.asarray(finish(lambda u: jnp.sin(u[:, :1]) + u[:, 1:], noise, 33).points)
     assert points[:, 0].min() >= 0
     assert np.abs(points[:, 1]).max() <= 1
 

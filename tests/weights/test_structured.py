@@ -215,7 +215,7 @@ def test_the_nugget_on_a_grid_has_a_gradient():
     u = tensor_grid(2, measure)
 
     def weight(nugget):
-        return optimal_weights(SquaredExponential(0.5), measure, u, nugget).weights[0]
+        return optimal_weights(SquaredExponential(0.5), measure, u, nugget=nugget).weights[0]
 
     slope = (weight(1e-2 + 1e-6) - weight(1e-2 - 1e-6)) / 2e-6
     assert np.isclose(jax.grad(weight)(1e-2), slope, rtol=1e-6)

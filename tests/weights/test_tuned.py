@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import owlfi
 from owlfi import models
 from owlfi._tools.bfgs import minimise
-from owlfi.experiments.excess import excesses, law_of, simulated
+from owlfi.experiments.excess import excesses, law_of, simulate_rows
 from owlfi.weights import kernel_fit
 from owlfi.weights.certificate import Verdict
 from owlfi.weights.coordinates import coordinate_systems
@@ -20,7 +20,7 @@ KEY = jax.random.key(3)
 K = owlfi.SquaredExponential(1.0)
 
 
-def tuned(function, measure, m=64, points=owlfi.sobol, k=K):
+def tune_to(function, measure, m=64, points=owlfi.sobol, k=K):
     u = points(KEY, m, measure)
     return owlfi.tuned_weights(k, measure, u, function(u))
 
@@ -104,14 +104,14 @@ def test_leave_one_out_error_is_the_one_of_leaving_each_point_out():
 
 
 def test_an_idle_coordinate_gets_a_long_lengthscale():
-    found = tuned(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=2))
+    found = tune_to(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=2))
     busy, idle = np.asarray(found.certificate.lengthscale)
     assert idle > 10 * busy
 
 
 def test_smooth_functions_choose_the_smooth_family_and_kinks_a_rough_one():
-    smooth = tuned(lambda u: jnp.sin(u), owlfi.Normal())
-    kinked = tuned(lambda u: jnp.abs(u - 0.1), owlfi.Uniform(-1, 1))
+    smooth = tune_to(lambda u: jnp.sin(u), owlfi.Normal())
+    kinked = tune_to(lambda u: jnp.abs(u - 0.1), owlfi.Uniform(-1, 1))
     assert int(smooth.certificate.family) == 0
     assert int(kinked.certificate.family) > 0
 
@@ -125,7 +125,7 @@ def squared_error(points, weights):
 
 
 def test_weights_reach_the_integral_of_functions_of_y():
-    found = tuned(jnp.sin, owlfi.Normal())
+    found = tune_to(jnp.sin, owlfi.Normal())
     assert squared_error(found.points, found.weights) < 3 * found.certificate.excess
 
 
@@ -145,11 +145,11 @@ def test_scores_are_chosen_where_they_make_the_simulator_smooth():
     noise = owlfi.Exponential(1.0)
     u = owlfi.sobol(KEY, 64, noise)
 
-    def chosen(y):
+    def choose_system(y):
         return int(tune(K, noise, u[None], y[None, None]).fit.coordinates[0])
 
-    assert chosen(jnp.sin(u)) == 0
-    assert chosen(jax.scipy.special.ndtri(-jnp.expm1(-u))) == 1
+    assert choose_system(jnp.sin(u)) == 0
+    assert choose_system(jax.scipy.special.ndtri(-jnp.expm1(-u))) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_scores_are_chosen_where_they_make_the_simulator_smooth():
     ids=["frozen", "Student t", "Poisson", "mixture", "empirical"],
 )
 def test_every_kind_of_noise_can_be_tuned(noise):
-    found = tuned(jnp.sin, noise)
+    found = tune_to(jnp.sin, noise)
     assert np.isfinite(found.weights).all()
     assert np.isfinite(found.certificate.excess)
     assert abs(found.sum_of_weights - 1) < 0.1
@@ -196,7 +196,7 @@ def test_certificate_is_near_the_true_error():
     ratios, gains = [], []
     for i in range(12):
         u = owlfi.iid(jax.random.fold_in(KEY, i), 64, model.measure)
-        y = simulated(model, model.theta, u)
+        y = simulate_rows(model, model.theta, u)
         found = owlfi.tuned_weights(k, model.measure, u, y)
         weights = jnp.stack([found.weights, jnp.full(64, 1 / 64)])
         error, equal = excesses(k, law, y[None], weights[None])[0]
@@ -210,7 +210,7 @@ def test_certificate_is_near_the_true_error():
 def test_unseen_tails_are_told():
     model = models.g_and_k()
     k = owlfi.SquaredExponential(0.5)
-    found = tuned(lambda u: model.rows(model.theta, u), model.measure, k=k)
+    found = tune_to(lambda u: model.rows(model.theta, u), model.measure, k=k)
     assert found.certificate.tails > 3
     assert "outermost points" in found.explain()
 
@@ -219,7 +219,7 @@ def test_unseen_tails_are_told():
 
 
 def test_noise_that_has_nothing_to_do_with_u_gets_equal_weights():
-    found = tuned(lambda u: jax.random.normal(KEY, u.shape), owlfi.Normal(dim=2))
+    found = tune_to(lambda u: jax.random.normal(KEY, u.shape), owlfi.Normal(dim=2))
     assert int(found.certificate.verdict) == Verdict.UNEXPLAINED
     assert_allclose(found.weights, 1 / 64)
     assert found.certificate.unexplained > 0.9
@@ -227,7 +227,7 @@ def test_noise_that_has_nothing_to_do_with_u_gets_equal_weights():
 
 
 def test_constant_output_is_exact_with_equal_weights():
-    found = tuned(lambda u: jnp.full((64, 2), 3.0), owlfi.Normal(dim=2))
+    found = tune_to(lambda u: jnp.full((64, 2), 3.0), owlfi.Normal(dim=2))
     assert int(found.certificate.verdict) == Verdict.CONSTANT
     assert_allclose(found.weights, 1 / 64)
     assert found.certificate.excess == 0
@@ -236,7 +236,7 @@ def test_constant_output_is_exact_with_equal_weights():
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_too_few_points_get_equal_weights(m):
-    found = tuned(jnp.sin, owlfi.Normal(), m=m)
+    found = tune_to(jnp.sin, owlfi.Normal(), m=m)
     assert int(found.certificate.verdict) == Verdict.TOO_FEW
     assert_allclose(found.weights, 1 / m)
     assert "too few" in found.explain()
@@ -244,13 +244,13 @@ def test_too_few_points_get_equal_weights(m):
 
 @pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 6), (30, 40)])
 def test_few_points_and_more_coordinates_than_points_are_tuned(m, s):
-    found = tuned(lambda u: jnp.sin(u).sum(1), owlfi.Normal(dim=s), m=m)
+    found = tune_to(lambda u: jnp.sin(u).sum(1), owlfi.Normal(dim=s), m=m)
     assert np.isfinite(found.weights).all()
     assert len(found.explain()) > 40
 
 
 def test_discrete_output_is_tuned():
-    found = tuned(jnp.round, owlfi.Normal())
+    found = tune_to(jnp.round, owlfi.Normal())
     assert np.isfinite(found.weights).all()
     assert_allclose(found.weights.sum(), 1.0, atol=0.1)
 

@@ -47,11 +47,11 @@ def minimise(
         jnp.array(False),
     )  # fmt: skip
 
-    def unfinished(state: _State) -> Array:
+    def is_unfinished(state: _State) -> Array:
         return ~state.finished & (state.trials < trials)
 
     # One evaluation a turn, whether it begins a step or shortens one: it is compiled once.
-    def turn(state: _State) -> _State:
+    def try_step(state: _State) -> _State:
         x = state.x + state.size * state.direction
         value, slope = evaluate(x)
         promise = _SUFFICIENT * state.size * (state.direction @ state.slope)
@@ -62,11 +62,11 @@ def minimise(
         chosen = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), moved, shorter)
         return chosen._replace(trials=state.trials + 1)
 
-    return jax.lax.while_loop(unfinished, turn, first).x
+    return jax.lax.while_loop(is_unfinished, try_step, first).x
 
 
 def _next_step(old: _State, new: _State, tolerance: float) -> _State:
-    inverse = _updated(old, new)
+    inverse = _update_inverse(old, new)
     direction = -inverse @ new.slope
     direction = jnp.where(direction @ new.slope < 0, direction, -new.slope)
     # No step is longer than 1 in any number: they are logarithms of natural scales.
@@ -80,7 +80,7 @@ def _next_step(old: _State, new: _State, tolerance: float) -> _State:
     )
 
 
-def _updated(old: _State, new: _State) -> Array:
+def _update_inverse(old: _State, new: _State) -> Array:
     """The BFGS update, left out where the curvature along the step is not positive."""
     s, y = new.x - old.x, new.slope - old.slope
     curvature = s @ y

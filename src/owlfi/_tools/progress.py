@@ -3,10 +3,22 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
+import numpy as np
+from jaxtyping import Int
+
 Step = TypeVar("Step")
 
 
-def collected(steps: Iterator[Step], total: int, description: str, *, show: bool) -> list[Step]:
+def split_chunks(count: int, size: int) -> list[Int[np.ndarray, " n"]]:
+    """The numbers from 0 to count - 1 in chunks of nearly the same length, at most `size`.
+
+    >>> [chunk.tolist() for chunk in split_chunks(5, 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    return np.array_split(np.arange(count), -(-count // size))
+
+
+def collect(steps: Iterator[Step], total: int, description: str, *, show: bool) -> list[Step]:
     """The results of all steps, or of those finished when interrupted (at least one)."""
     from rich.console import Console
     from rich.progress import track

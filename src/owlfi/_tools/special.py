@@ -237,13 +237,13 @@ def gamma_quantile(shape: Array, e: Array) -> Float[Array, "..."]:
         moved = jnp.where(known, x, moved)
         return moved, jnp.abs(moved - x), count + 1
 
-    def unfinished(state: tuple[Array, Array, Array]) -> Array:
+    def is_unfinished(state: tuple[Array, Array, Array]) -> Array:
         return (state[1] > 1e-9 * state[0]).any() & (state[2] < _NEWTON_STEPS)  # then squared
 
     guess = _gamma_guess(shape, e, jnp.exp(floor))
     start = jnp.where(known, jnp.where(shape == 1, e, jnp.exp(floor)), guess)
     state = (start, jnp.where(known, 0.0, start), jnp.array(0))
-    return jax.lax.while_loop(unfinished, step, state)[0]
+    return jax.lax.while_loop(is_unfinished, step, state)[0]
 
 
 def _gamma_guess(shape: Array, e: Array, least: Array) -> Array:

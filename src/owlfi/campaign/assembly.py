@@ -7,7 +7,6 @@ import numpy as np
 
 from owlfi.campaign.design import Design
 from owlfi.campaign.store import Ended
-from owlfi.problem.failures import at_thetas
 from owlfi.problem.simulations import Simulations
 
 
@@ -34,7 +33,7 @@ def assembled(
     failed = np.array([name not in outputs for name in taken]).reshape(ready, -1)
     calls = sum(ended[name].attempts for name in set(taken))
     thetas = jnp.asarray(design.thetas[:ready])
-    quadrature = at_thetas(design.quadrature, slice(ready))
+    quadrature = design.quadrature.at(slice(ready))
     y = _stacked(taken, outputs).reshape(*failed.shape, -1)
     return Simulations(thetas, quadrature, jnp.asarray(y), calls), failed
 

@@ -283,7 +283,7 @@ class Campaign:
         weighted = with_importance(self, runs, failed, rounds, on_failure)
         noise = self.original.measure
         return without_failures(
-            weighted, failed, on_failure=on_failure, kernel=kernel, measure=noise
+            weighted, failed, on_failure=on_failure, base_kernel=kernel, measure=noise
         )
 
     def forget_design(self) -> None:

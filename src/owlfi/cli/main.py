@@ -126,7 +126,7 @@ def _followed(
     import jax
 
     key, total = jax.random.key(seed), experiment.steps(plan)
-    records = experiment.kept(out, seed, plan)
+    records = experiment.read_kept(out, seed, plan)
     if experiment.resume is None:
         steps = experiment.run(key, plan)
     else:

@@ -153,7 +153,7 @@ def _mean(factors: Factors, measure: Measure, u: Float[Array, "m s"]) -> Float[A
     if isinstance(measure, Empirical):
         return reduce(mul, (f.gram(u, measure.data) for f in factors)) @ measure.weights
     if not all(factor.separable(measure.dim) for factor in factors):
-        return _over_scales(factors, measure, lambda gaussian: _mean(gaussian, measure, u))
+        return _sum_over_scales(factors, measure, lambda gaussian: _mean(gaussian, measure, u))
     if isinstance(measure, Product):
         pieces = zip(measure.parts, measure.slices, strict=True)
         return reduce(mul, (_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces))
@@ -176,7 +176,7 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
     if isinstance(first, Empirical):
         return first.weights @ _mean(factors, second, first.data)
     if not all(factor.separable(first.dim) for factor in factors):
-        return _over_scales(factors, first, lambda gaussian: _cross(gaussian, first, second))
+        return _sum_over_scales(factors, first, lambda gaussian: _cross(gaussian, first, second))
     if isinstance(first, Family) and isinstance(second, Family):
         return _coordinate_cross(factors, first, second).prod()
     if isinstance(first, Product) and first is second:
@@ -237,10 +237,10 @@ def _atoms(family: DiscreteFamily) -> tuple[Float[Array, "a s"], Float[Array, "a
 def _sum_over_atoms(kernel: CoordinateKernel, family: DiscreteFamily, u: Array) -> Array:
     atoms, probabilities = _atoms(family)
 
-    def total(row: Array) -> Array:
+    def sum_at(row: Array) -> Array:
         return jnp.einsum("as,as->s", probabilities, kernel.along(row - atoms))
 
-    return jax.lax.map(total, u, batch_size=max(1, _TERMS_AT_ONCE // atoms.size))
+    return jax.lax.map(sum_at, u, batch_size=max(1, _TERMS_AT_ONCE // atoms.size))
 
 
 def _sum_over_pairs(
@@ -273,7 +273,7 @@ def _coordinate_cross(factors: Factors, first: Family, second: Family) -> Float[
     return integrate(_one_kernel(factors), first, form.mean, second)
 
 
-def _over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
+def _sum_over_scales(factors: Factors, measure: Measure, embedding: Any) -> Array:
     """Σ_q weight_q embedding(separable factors · SE_q), with isotropic factors as mixtures."""
     separable = tuple(f for f in factors if f.separable(measure.dim))
     mixtures = [scale_mixture(f, measure.dim) for f in factors if not f.separable(measure.dim)]

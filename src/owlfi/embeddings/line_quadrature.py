@@ -56,12 +56,12 @@ def coordinate_mean(
     """∫ c_j(u_j, v) U_j(dv) for each coordinate j."""
     on_host = isinstance(measure, FrozenContinuous)
     mean = _mean_by_rows if on_host else _compiled_mean_by_rows
-    panels = _panels(kernel, measure, _MOST_HALF_PERIODS)
-    foci = jnp.stack([u, *_inside_by_periods(kernel, measure, u)], 1)
-    return _finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, foci))
+    panels = _place_panels(kernel, measure, _MOST_HALF_PERIODS)
+    foci = jnp.stack([u, *_move_inside(kernel, measure, u)], 1)
+    return _check_finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, foci))
 
 
-def _inside_by_periods(
+def _move_inside(
     kernel: CoordinateKernel, measure: Family, u: Float[Array, "m s"]
 ) -> list[Float[Array, "m s"]]:
     """Points outside the support of a mixture's component, moved to it by whole periods."""
@@ -73,7 +73,7 @@ def _inside_by_periods(
     return [u - jnp.round((u - middle) / period) * period for period in periods]
 
 
-def _finite(measure: Family, values: Array) -> Array:
+def _check_finite(measure: Family, values: Array) -> Array:
     """The values, unless something went wrong of which no part knows."""
     if not is_traced(values) and not np.isfinite(np.asarray(values)).all():
         raise ValueError(
@@ -92,15 +92,17 @@ def _mean_by_rows(
 ) -> Float[Array, "m s"]:
     """At the first focus of each row."""
 
-    def rows(part: Float[Array, "r f s"]) -> Float[Array, "r s"]:
-        nodes = _nodes(measure, pieces, panels, part.swapaxes(0, 1))
+    def integrate_rows(part: Float[Array, "r f s"]) -> Float[Array, "r s"]:
+        nodes = _place_nodes(measure, pieces, panels, part.swapaxes(0, 1))
         u = part[:, 0]
         moved = u - jax.lax.stop_gradient(u)  # 0, with the derivative that nodes leave out
         return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
 
     width = (len(panels.around_focus) + _OTHER_PANELS) * foci[0].size
     at_once = max(1, _PANELS_AT_ONCE // width)
-    return _by_rows(rows, foci, at_once, on_host=isinstance(measure, FrozenContinuous))
+    return _apply_by_rows(
+        integrate_rows, foci, at_once, on_host=isinstance(measure, FrozenContinuous)
+    )
 
 
 _compiled_mean_by_rows = eqx.filter_jit(_mean_by_rows)
@@ -123,14 +125,14 @@ def integrate(
             p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
             for p in pieces
         ]
-    make = _nodes if isinstance(measure, FrozenContinuous) else _compiled_nodes
-    panels = _panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL)
-    nodes = make(measure, pieces, panels, _foci(other)[:, None])
-    x, weights = _without_negligible(nodes.x[:, 0], nodes.weights[:, 0])
-    return _finite(measure, (weights * function(x)).sum(0))
+    place = _place_nodes if isinstance(measure, FrozenContinuous) else _place_nodes_compiled
+    panels = _place_panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL)
+    nodes = place(measure, pieces, panels, _foci(other)[:, None])
+    x, weights = _drop_negligible(nodes.x[:, 0], nodes.weights[:, 0])
+    return _check_finite(measure, (weights * function(x)).sum(0))
 
 
-def _without_negligible(x: Array, weights: Array) -> tuple[Array, Array]:
+def _drop_negligible(x: Array, weights: Array) -> tuple[Array, Array]:
     """The nodes that count: most panels are empty, and each value takes an integral."""
     if is_traced(weights):
         return x, weights
@@ -156,14 +158,14 @@ def _foci(family: Family) -> Float[Array, "f s"]:
     )
 
 
-def _panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Panels:
+def _place_panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Panels:
     """The kernel's panels; those of a periodic or a slowly falling one go on with the measure."""
     panels = kernel.panels()
     periods, slow = _periods(kernel), bool(_leaves(kernel, _SLOW))
     around_focus, shares = panels, np.zeros(0)
     around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1]
     if periods:
-        around_focus = _with_half_periods(panels, periods, measure, most)
+        around_focus = _add_half_periods(panels, periods, measure, most)
         around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1]
     reach = _reach_of_a_heavy_tail(measure) if slow else 1.0
     if reach > 1:
@@ -197,7 +199,7 @@ def _reach_of_a_heavy_tail(measure: Family) -> float:
     return float(((most - least) / (_OWN_REACH * (high - low))).max())
 
 
-def _with_half_periods(
+def _add_half_periods(
     panels: Float[Array, "p #s"], periods: list[Array], measure: Family, most: int
 ) -> Float[Array, "q #s"]:
     with jax.ensure_compile_time_eval():
@@ -218,7 +220,7 @@ def _with_half_periods(
     return jnp.concatenate([*both])
 
 
-def _nodes(
+def _place_nodes(
     measure: Family,
     pieces: list[Piece],
     panels: _Panels,
@@ -226,14 +228,14 @@ def _nodes(
 ) -> _Nodes:
     """r rules, each with panels around its f foci."""
     geometry = jax.lax.stop_gradient((foci, panels))
-    parts = [_piece_nodes(measure, piece, *geometry) for piece in pieces]
+    parts = [_place_on_piece(measure, piece, *geometry) for piece in pieces]
     return _Nodes(*(jnp.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-_compiled_nodes = eqx.filter_jit(_nodes)
+_place_nodes_compiled = eqx.filter_jit(_place_nodes)
 
 
-def _piece_nodes(
+def _place_on_piece(
     measure: Family, piece: Piece, foci: Array, panels: _Panels
 ) -> tuple[Array, Array, Array]:
     """Cuts and nodes are known twice: by distance from the origin and by offset from a focus.
@@ -299,7 +301,7 @@ def _panel_rule(
     return distance, offset, jnp.where(empty, 0.0, weights).reshape(flat)
 
 
-def _by_rows(
+def _apply_by_rows(
     function: Callable[[Array], Array], foci: Float[Array, "m f s"], at_once: int, *, on_host: bool
 ) -> Float[Array, "m s"]:
     """Apply to a few rows at a time: hundreds of nodes a row would fill the memory."""

@@ -38,15 +38,16 @@ class Piece(NamedTuple):
 
 def cut_in_pieces(measure: Family) -> list[Piece]:
     """Both sides of the median, from quantiles that scipy computes on the host."""
-    return _frozen_pieces(measure) if isinstance(measure, FrozenContinuous) else _sides(measure)
+    frozen = isinstance(measure, FrozenContinuous)
+    return _cut_frozen(measure) if frozen else _cut_at_median(measure)
 
 
 @lru_cache(maxsize=128)
-def _frozen_pieces(measure: FrozenContinuous) -> list[Piece]:
+def _cut_frozen(measure: FrozenContinuous) -> list[Piece]:
     """With panels that resolve a density of which nothing is known, or an error."""
     with jax.ensure_compile_time_eval():  # the numbers are the measure's, whatever is traced
-        sides = _around(measure) if measure.singular_points else _sides(measure)
-        resolved = [_resolved(measure, side) for side in sides]
+        cut = _cut_at_singular_points if measure.singular_points else _cut_at_median
+        resolved = [_resolve(measure, side) for side in cut(measure)]
     probability = sum(mass for _, mass, _ in resolved)
     doubt = sum(error for _, _, error in resolved)
     if not (abs(probability - 1) <= _WRONG_MASS and doubt <= _WRONG_MASS):
@@ -58,7 +59,7 @@ def _frozen_pieces(measure: FrozenContinuous) -> list[Piece]:
     return [piece for piece, _, _ in resolved]
 
 
-def _resolved(measure: FrozenContinuous, piece: Piece) -> tuple[Piece, float, float]:
+def _resolve(measure: FrozenContinuous, piece: Piece) -> tuple[Piece, float, float]:
     """The piece with panels halved as long as that changes their probability; that; its error.
 
     Kinks and jumps of the density are cornered by panels of falling size.
@@ -106,7 +107,7 @@ def _masses(
     return 0.5 * (_WEIGHTS @ (np.where(first, high, distance * ratio) * density))
 
 
-def _sides(measure: Family) -> list[Piece]:
+def _cut_at_median(measure: Family) -> list[Piece]:
     measure = concrete(measure)
     with jax.ensure_compile_time_eval():
         low, high = (np.asarray(end) for end in measure.support)
@@ -123,12 +124,12 @@ def _sides(measure: Family) -> list[Piece]:
         inner = width * 4.0 ** -np.arange(1, 27)[:, None]
         tails = [np.concatenate([inner, width - inner, distances]) for distances in tails]
     return [
-        _side(low, high, center, tails[0], halves[0], halves[1], 1.0),
-        _side(high, low, center, tails[1], halves[1], halves[0], -1.0),
+        _make_side(low, high, center, tails[0], halves[0], halves[1], 1.0),
+        _make_side(high, low, center, tails[1], halves[1], halves[0], -1.0),
     ]
 
 
-def _side(
+def _make_side(
     end: np.ndarray,
     other_end: np.ndarray,
     center: np.ndarray,
@@ -153,7 +154,7 @@ def _side(
     return Piece(*map(jnp.asarray, side))
 
 
-def _around(measure: FrozenContinuous) -> list[Piece]:
+def _cut_at_singular_points(measure: FrozenContinuous) -> list[Piece]:
     """Pieces that begin at the singular points and at the finite ends of a density."""
     low, high = measure.distribution.support()
     median = measure.distribution.median()

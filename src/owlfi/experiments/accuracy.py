@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from owlfi import models
 from owlfi.experiments.excess import sample
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.experiments.likelihoods import (
     LogLikelihood,
     g_and_k_log_likelihood,
@@ -26,6 +26,7 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Points, VStatistic
 from owlfi.problem.simulator import Simulator
+from owlfi.show.plots import hide_frame
 
 OBSERVED = 200
 LEVEL = 0.9
@@ -77,13 +78,13 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
         for number in range(plan.repeats):
             data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
             x = sample(data_key, task.simulator, truth, OBSERVED)
-            yield {"task": name, "exact MLE": _fit(likelihood(x), task)} | {
-                rule: _fitted(fit_key, Problem(task.simulator, x, prior=task.prior), rule, task)
+            yield {"task": name, "exact MLE": _score(likelihood(x), task)} | {
+                rule: _estimate(fit_key, Problem(task.simulator, x, prior=task.prior), rule, task)
                 for rule in RULES
             }
 
 
-def _fitted(key: Key[Array, ""], problem: Problem, rule: str, task: Task) -> Record:
+def _estimate(key: Key[Array, ""], problem: Problem, rule: str, task: Task) -> Record:
     points, retune = RULES[rule]
     estimate = minimum_distance(
         key,
@@ -96,14 +97,14 @@ def _fitted(key: Key[Array, ""], problem: Problem, rule: str, task: Task) -> Rec
     )
     low, high = (np.asarray(end) for end in estimate.interval(LEVEL))
     truth = np.array(task.theta)
-    return _fit(np.asarray(estimate.theta), task) | {
+    return _score(np.asarray(estimate.theta), task) | {
         "covered": ((low <= truth) & (truth <= high)).tolist(),
         "calls": estimate.calls,
         "gradient_calls": estimate.gradient_calls,
     }
 
 
-def _fit(theta: np.ndarray, task: Task) -> Record:
+def _score(theta: np.ndarray, task: Task) -> Record:
     low, high = (np.asarray(end) for end in task.prior.bounds)
     errors = (np.asarray(theta) - np.array(task.theta)) / ((high - low) / 12**0.5)
     return {"theta": np.asarray(theta).tolist(), "scaled_errors": errors.tolist()}
@@ -111,11 +112,10 @@ def _fit(theta: np.ndarray, task: Task) -> Record:
 
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By task and rule: RMSE over the prior's sd, mean over the parameters; coverage; calls."""
-    names = dict.fromkeys(record["task"] for record in records)
-    return {name: _arranged([r for r in records if r["task"] == name]) for name in names}
+    return {name: _summarise(part) for name, part in group(records, "task").items()}
 
 
-def _arranged(records: list[Record]) -> Record:
+def _summarise(records: list[Record]) -> Record:
     result: Record = {"data_sets": len(records)}
     for name in _NAMES:
         errors = np.array([record[name]["scaled_errors"] for record in records])
@@ -137,18 +137,8 @@ def table(records: list[Record]) -> Table:
     for task, result in arrange(records).items():
         for name in _NAMES:
             cell = result[name]
-            costs = (
-                (
-                    f"{cell['coverage']:.0%}",
-                    f"{cell['calls']:,.0f}",
-                    f"{cell['gradient_calls']:,.0f}",
-                )
-                if "calls" in cell
-                else ("", "", "")
-            )
-            rows.append(
-                (f"{task}, {name}", f"{cell['rmse']:.3f}", f"{cell['over_mle']:.2f}", *costs)
-            )
+            errors = f"{cell['rmse']:.3f}", f"{cell['over_mle']:.2f}"
+            rows.append((f"{task}, {name}", *errors, *_format_costs(cell)))
     return Table(
         f"Minimum-distance estimates from n = {OBSERVED} observations",
         ("task, rule", "RMSE", "over MLE", "90% intervals cover", "calls", "derivatives"),
@@ -156,6 +146,12 @@ def table(records: list[Record]) -> Table:
         "RMSE in units of the prior's standard deviation, mean over the parameters. Derivatives: "
         "of one simulated row by one parameter.",
     )
+
+
+def _format_costs(cell: Record) -> tuple[str, ...]:
+    if "calls" not in cell:
+        return "", "", ""
+    return f"{cell['coverage']:.0%}", f"{cell['calls']:,.0f}", f"{cell['gradient_calls']:,.0f}"
 
 
 def picture(records: list[Record]) -> Figure:
@@ -167,7 +163,7 @@ def picture(records: list[Record]) -> Figure:
         colors = ["0.6", "0.6", "C0", "k"]
         ax.barh(_NAMES, [result[name]["rmse"] for name in _NAMES], color=colors)
         ax.set(title=task, xlabel="RMSE / prior sd")
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     return figure
 
 

@@ -11,20 +11,14 @@ from matplotlib.figure import Figure
 
 from owlfi import models
 from owlfi._tools.checks import as_array
-from owlfi.experiments.excess import (
-    LAW_POINTS,
-    Law,
-    best_law,
-    excesses,
-    median_kernel,
-    median_weights,
-    simulated,
-)
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.kernels import Kernel
+from owlfi._tools.progress import split_chunks
+from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, set_up, simulate_rows
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
+from owlfi.show.plots import hide_frame
 from owlfi.weights.adaptive import adaptive_design
+from owlfi.weights.median import paper_weights
 from owlfi.weights.quadrature import Quadrature
 from owlfi.weights.tuned import tuned_weights
 
@@ -47,73 +41,63 @@ _SEEN = 1e-10  # below, rounding of the reference decides
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return (64,) if plan.quick else (64, 256)
+    return plan.choose((64, 256), (64,))
 
 
 def _names(plan: Plan) -> list[str]:
-    return [name for name in MODELS if not plan.quick or name in _QUICK]
-
-
-def _chunks(plan: Plan) -> list[range]:
-    starts = range(0, plan.repeats, _CHUNK)
-    return [range(start, min(start + _CHUNK, plan.repeats)) for start in starts]
+    return [name for name in MODELS if name in plan.choose(tuple(MODELS), _QUICK)]
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Excesses and certificates of a few repeats of one model at one m."""
     for number, name in enumerate(_names(plan)):
-        law_key, kernel_key, repeat_key = jax.random.split(jax.random.fold_in(key, number), 3)
-        simulator = MODELS[name]()
-        theta = as_array("theta", simulator.theta)
-        kernel = median_kernel(kernel_key, simulator, theta)
-        points = 2**13 if plan.quick else LAW_POINTS
-        law = best_law(law_key, simulator, theta, kernel, points)
-        for m, chunk in product(_sizes(plan), _chunks(plan)):
+        own_key, points = jax.random.fold_in(key, number), plan.choose(LAW_POINTS, 2**13)
+        setting, repeat_key = set_up(own_key, MODELS[name](), points, exact=True)
+        for m, chunk in product(_sizes(plan), split_chunks(plan.repeats, _CHUNK)):
             keys = [jax.random.fold_in(jax.random.fold_in(repeat_key, m), r) for r in chunk]
-            about = {"model": name, "s": simulator.measure.dim, "m": m}
-            yield about | _repeats(keys, simulator, theta, m, kernel, law)
+            about = {"model": name, "s": setting.simulator.measure.dim, "m": m}
+            yield about | _repeat(keys, setting, m)
 
 
-def _repeats(
-    keys: list[Array], simulator: Simulator, theta: Array, m: int, kernel: Kernel, law: Law
-) -> Record:
+def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
+    simulator, theta, data_kernel, law = setting
     measure, uniform = simulator.measure, simulator.uniform().measure
     errors: dict[str, dict[str, list[float]]] = {}
     certificates, tails = {}, {}
     for name, points in _POINTS.items():
         v = [points(key, m, uniform) for key in keys]
         u = jnp.stack([measure.from_uniform(cells) for cells in v])
-        y = jnp.stack([simulated(simulator, theta, points) for points in u])
-        tuned = tuned_weights(kernel, measure, u, y)
-        paper = jnp.stack([median_weights(uniform, cells) for cells in v])
+        y = jnp.stack([simulate_rows(simulator, theta, design) for design in u])
+        tuned = tuned_weights(data_kernel, measure, u, y)
+        paper = jnp.stack([paper_weights(uniform, cells).weights for cells in v])
         weights = jnp.stack([jnp.full_like(paper, 1 / m), paper, tuned.weights], 1)
-        table = np.asarray(excesses(kernel, law, y, weights))
+        table = np.asarray(excesses(data_kernel, law, y, weights))
         errors[name] = {rule: table[:, j].tolist() for j, rule in enumerate(_RULES)}
-        certificates[name], tails[name] = _certified(tuned)
-    designs = [_adapted(key, simulator, theta, m, kernel) for key in keys]
+        certificates[name], tails[name] = _read_certificate(tuned)
+    designs = [_run_adaptive(key, setting, m) for key in keys]
     y = jnp.stack([sample for _, sample in designs])
     weights = jnp.stack([quadrature.weights for quadrature, _ in designs])[:, None]
-    errors["adaptive"] = {"tuned": np.asarray(excesses(kernel, law, y, weights))[:, 0].tolist()}
-    found = [_certified(quadrature) for quadrature, _ in designs]
+    table = np.asarray(excesses(data_kernel, law, y, weights))
+    errors["adaptive"] = {"tuned": table[:, 0].tolist()}
+    found = [_read_certificate(quadrature) for quadrature, _ in designs]
     certificates["adaptive"] = [number for numbers, _ in found for number in numbers]
     tails["adaptive"] = [number for _, numbers in found for number in numbers]
     return {"excess": errors, "certificate": certificates, "tails": tails}
 
 
-def _certified(quadrature: Quadrature) -> tuple[list[float], list[float]]:
+def _read_certificate(quadrature: Quadrature) -> tuple[list[float], list[float]]:
     """The estimated excess of each design, and how badly its outermost points fit."""
     assert quadrature.certificate is not None
     excess, tails = quadrature.certificate.excess, quadrature.certificate.tails
     return np.atleast_1d(excess).tolist(), np.atleast_1d(tails).tolist()
 
 
-def _adapted(
-    key: Key[Array, ""], simulator: Simulator, theta: Array, m: int, kernel: Kernel
-) -> tuple[Quadrature, Array]:
-    design = adaptive_design(key, kernel, simulator.measure, m)
+def _run_adaptive(key: Key[Array, ""], setting: Setting, m: int) -> tuple[Quadrature, Array]:
+    simulator, theta, data_kernel, _ = setting
+    design = adaptive_design(key, data_kernel, simulator.measure, m)
     while design.left:
         u = design.ask()
-        design = design.tell(u, simulated(simulator, theta, u))
+        design = design.tell(u, simulate_rows(simulator, theta, u))
     return design.quadrature(), as_array("y", design.y)[0]
 
 
@@ -124,16 +108,16 @@ def arrange(records: list[Record]) -> dict[str, Record]:
     with equal weights and the paper's on Sobol points.
     """
     results: dict[str, Record] = {}
-    for name, m in dict.fromkeys((record["model"], record["m"]) for record in records):
-        chunks = [r for r in records if (r["model"], r["m"]) == (name, m)]
-        model = results.setdefault(name, {"s": chunks[0]["s"]})
-        model[str(m)] = {}
-        for points, rule in _CASES:
-            model[str(m)].setdefault(points, {})[rule] = _summary(chunks, points, rule)
+    for name, of_model in group(records, "model").items():
+        results[name] = {"s": of_model[0]["s"]}
+        for m, chunks in group(of_model, "m").items():
+            by_points = results[name][str(m)] = {}
+            for points, rule in _CASES:
+                by_points.setdefault(points, {})[rule] = _summarise(chunks, points, rule)
     return results
 
 
-def _summary(chunks: list[Record], points: str, rule: str) -> Record:
+def _summarise(chunks: list[Record], points: str, rule: str) -> Record:
     def excess(points: str, rule: str) -> np.ndarray:
         return np.concatenate([chunk["excess"][points][rule] for chunk in chunks])
 
@@ -200,7 +184,7 @@ def picture(records: list[Record]) -> Figure:
     axes.set_xticks(range(len(results)), list(results), rotation=20, ha="right")
     axes.set_ylabel("median excess squared MMD")
     axes.legend(frameon=False, fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.16))
-    axes.spines[["top", "right"]].set_visible(False)
+    hide_frame(axes)
     return figure
 
 
@@ -210,7 +194,9 @@ BEYOND = Experiment(
     takes="25 min",
     repeats=20,
     quick_repeats=2,
-    steps=lambda plan: len(_names(plan)) * len(_sizes(plan)) * len(_chunks(plan)),
+    steps=lambda plan: (
+        len(_names(plan)) * len(_sizes(plan)) * len(split_chunks(plan.repeats, _CHUNK))
+    ),
     run=run,
     table=table,
     picture=picture,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import jax
 from jaxtyping import Array, Key
 
-from owlfi.experiments.curves import record
-from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
+from owlfi.experiments.curves import make_point
+from owlfi.experiments.excess import law_points, measure_excesses, set_up
 from owlfi.experiments.experiment import Plan, Record
 from owlfi.problem.simulator import Simulator
 
@@ -14,16 +14,14 @@ SIMULATED = 500
 EQUAL, GAUSSIAN, UNIFORM = "equal weights", "optimal, Gaussian noise", "optimal, uniform noise"
 
 
-def both_forms(
+def compare_forms(
     key: Key[Array, ""], simulator: Simulator, theta: Array, x: float, plan: Plan
 ) -> Iterator[Record]:
     """Points of three curves at x."""
-    law_key, kernel_key, key = jax.random.split(key, 3)
-    kernel = median_kernel(kernel_key, simulator, theta)
-    law = law_of(law_key, simulator, theta, kernel, law_points(plan))
+    setting, key = set_up(key, simulator, law_points(plan), theta=theta)
     keys = jax.random.split(key, plan.repeats)
-    native = repeated_excesses(keys, simulator, theta, SIMULATED, law, kernel)
-    yield record(EQUAL, x, native["v"])
-    yield record(GAUSSIAN, x, native["ow"])
-    uniform = repeated_excesses(keys, simulator.uniform(), theta, SIMULATED, law, kernel)
-    yield record(UNIFORM, x, uniform["ow"])
+    native = measure_excesses(keys, setting, SIMULATED)
+    yield make_point(EQUAL, x, native["v"])
+    yield make_point(GAUSSIAN, x, native["ow"])
+    uniform = measure_excesses(keys, setting._replace(simulator=simulator.uniform()), SIMULATED)
+    yield make_point(UNIFORM, x, uniform["ow"])

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from scipy.stats import binomtest
 
 from owlfi import models
-from owlfi.experiments.experiment import Record
+from owlfi.experiments.experiment import Record, group
 from owlfi.measures import Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.prior import Prior
@@ -26,10 +26,10 @@ from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulator import Simulator
 from owlfi.testing import goodness_of_fit
 
-DIM, OBSERVED, SIMULATED, BOOTSTRAP, LEVEL = 5, 500, 100, 200, 0.05
+DIM, OBSERVED, SIMULATED, RESAMPLES, LEVEL = 5, 500, 100, 200, 0.05
 BANK = 64
 THETA = (3.0, 1.0, 0.1, 0.1, 0.1)
-_QUICK_BOOTSTRAP = 39
+_QUICK_RESAMPLES = 39
 _LARGEST_CORRELATION = 0.577  # Σ is definite below 1 / (2 cos(π / 6))
 
 Law = Callable[[Key[Array, ""]], Float[Array, "n d"]]
@@ -100,7 +100,7 @@ def contaminated_law(share: float) -> Law:
     return draw
 
 
-def repeated(
+def run_tests(
     key: Key[Array, ""],
     laws: dict[str, Law],
     ways: dict[str, Way],
@@ -111,16 +111,16 @@ def repeated(
     for repeat, law, way in steps:
         own = jax.random.fold_in(jax.random.fold_in(key, repeat), list(laws).index(law))
         data_key, test_key = jax.random.split(own)  # all ways see the same data
-        bootstrap = _QUICK_BOOTSTRAP if quick else BOOTSTRAP
+        resamples = _QUICK_RESAMPLES if quick else RESAMPLES
         yield {"case": law, "rule": way, "repeat": repeat} | _record(
-            test_key, laws[law](data_key), ways[way], bootstrap, keep_null=repeat == 0
+            test_key, laws[law](data_key), ways[way], resamples, keep_null=repeat == 0
         )
 
 
-def _record(key: Key[Array, ""], x: Array, way: Way, bootstrap: int, *, keep_null: bool) -> Record:
+def _record(key: Key[Array, ""], x: Array, way: Way, resamples: int, *, keep_null: bool) -> Record:
     start = time.perf_counter()
-    problem = Problem(model(), x, prior())
-    test = goodness_of_fit(key, problem, way.rule, resamples=bootstrap, level=LEVEL, **way.options)
+    problem = Problem(model(), x, prior=prior())
+    test = goodness_of_fit(key, problem, way.rule, resamples=resamples, level=LEVEL, **way.options)
     null = {"null": np.asarray(test.null).tolist()} if keep_null else {}
     return {
         "p_value": test.p_value,
@@ -137,17 +137,9 @@ def _record(key: Key[Array, ""], x: Array, way: Way, bootstrap: int, *, keep_nul
 
 def arrange(records: list[Record]) -> dict[str, dict[str, Record]]:
     """Rejections, their rate with a 95% interval, and seconds, by case and rule."""
-    cases = dict.fromkeys(record["case"] for record in records)
-    rules = dict.fromkeys(record["rule"] for record in records)
-    found = {
-        case: {
-            rule: [r for r in records if (r["case"], r["rule"]) == (case, rule)] for rule in rules
-        }
-        for case in cases
-    }
     return {
-        case: {rule: _rate(tests) for rule, tests in by_rule.items() if tests}
-        for case, by_rule in found.items()
+        case: {rule: _rate(tests) for rule, tests in group(of_case, "rule").items()}
+        for case, of_case in group(records, "case").items()
     }
 
 

@@ -1,7 +1,7 @@
 """Errors against m for each simulator, beside the rate of Theorem 3."""
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import jax
 import numpy as np
@@ -9,11 +9,10 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi._tools.checks import as_array
-from owlfi.experiments.curves import NOTE, draw, record
-from owlfi.experiments.excess import law_of, law_points, median_kernel, repeated_excesses
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.kernels import Kernel, Matern, Separable
+from owlfi.experiments.curves import NOTE, draw_curves, make_point
+from owlfi.experiments.excess import law_points, measure_excesses, set_up
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
+from owlfi.weights.kernel_fit import product_matern
 
 SMOOTHNESS = 2.5
 EQUAL, OPTIMAL = "equal weights", "optimal weights"
@@ -30,11 +29,7 @@ _QUICK_SIZES = (16, 128)
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return _QUICK_SIZES if plan.quick else _SIZES
-
-
-def _base_kernel(lengthscale: Any) -> Kernel:
-    return Separable(Matern(nu=SMOOTHNESS, lengthscale=lengthscale))
+    return plan.choose(_SIZES, _QUICK_SIZES)
 
 
 def slope(s: int) -> float:
@@ -45,21 +40,15 @@ def slope(s: int) -> float:
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Both weights on the same independent uniform points, with a Matérn 5/2 base kernel."""
     for number, (name, make) in enumerate(MODELS.items()):
-        law_key, kernel_key, own_key = jax.random.split(jax.random.fold_in(key, number), 3)
         simulator = make()
-        theta = as_array("theta", simulator.theta)
-        kernel = median_kernel(kernel_key, simulator, theta)
-        law = law_of(law_key, simulator, theta, kernel, law_points(plan))
+        native, own_key = set_up(jax.random.fold_in(key, number), simulator, law_points(plan))
+        setting = native._replace(simulator=simulator.uniform())
+        about = {"model": name, "s": simulator.measure.dim}
         for m in _sizes(plan):
             keys = jax.random.split(jax.random.fold_in(own_key, m), plan.repeats)
-            errors = repeated_excesses(
-                keys, simulator.uniform(), theta, m, law, kernel, _base_kernel
-            )
-            about = {"model": name, "s": simulator.measure.dim}
-            yield {
-                **about,
-                "points": [record(EQUAL, m, errors["v"]), record(OPTIMAL, m, errors["ow"])],
-            }
+            errors = measure_excesses(keys, setting, m, family=partial(product_matern, SMOOTHNESS))
+            points = [make_point(EQUAL, m, errors["v"]), make_point(OPTIMAL, m, errors["ow"])]
+            yield {**about, "points": points}
 
 
 def measured_slope(points: list[Record]) -> float:
@@ -75,11 +64,8 @@ def arrange(records: list[Record]) -> dict[str, Record]:
         result = results.setdefault(step["model"], {"s": step["s"], "points": []})
         result["points"] += step["points"]
     for result in results.values():
-        by_name = {
-            name: [point for point in result["points"] if point["series"] == name]
-            for name in (EQUAL, OPTIMAL)
-        }
-        result["slopes"] = {name: measured_slope(points) for name, points in by_name.items()}
+        ways = group(result["points"], "series")
+        result["slopes"] = {way: measured_slope(points) for way, points in ways.items()}
         result["theory"] = {EQUAL: -1.0, OPTIMAL: slope(result["s"])}
     return results
 
@@ -112,7 +98,7 @@ def picture(records: list[Record]) -> Figure:
             m = np.array([point["x"] for point in points], float)
             line = points[0]["median"] * (m / m[0]) ** result["theory"][way]
             axes.plot(m, line, color="k", linewidth=0.7, linestyle=style, label=rate)
-        draw(axes, result["points"], "simulations $m$")
+        draw_curves(axes, result["points"], "simulations $m$")
         axes.legend(frameon=False, fontsize=6)
         axes.set_title(f"{name} ($s = {result['s']}$)", fontsize=9)
     for axes in panels[len(results) :]:

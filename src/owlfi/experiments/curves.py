@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from owlfi.experiments.experiment import Record, Table
+from owlfi.experiments.experiment import Record, Table, group
+from owlfi.show.plots import hide_frame
 
 NOTE = "Median excess over the repeats: the squared MMD of weighted simulations to their law."
 _STYLES = (  # told apart without colour, too
@@ -19,7 +20,7 @@ _STYLES = (  # told apart without colour, too
 )
 
 
-def record(series: str, x: float, excess: list[float], **more: Any) -> Record:
+def make_point(series: str, x: float, excess: list[float], **more: Any) -> Record:
     """A point of a curve: the excesses of all repeats."""
     return {"series": series, "x": x, "median": float(np.median(excess)), "excess": excess, **more}
 
@@ -29,31 +30,30 @@ def curve_table(records: list[Record], title: str, x_name: str) -> Table:
     names = list(dict.fromkeys(point["series"] for point in records))
     medians = {(point["x"], point["series"]): point["median"] for point in records}
     values = sorted({point["x"] for point in records})
-    rows = [(f"{x:g}", *(_number(medians.get((x, name))) for name in names)) for x in values]
+    rows = [(f"{x:g}", *(_format(medians.get((x, name))) for name in names)) for x in values]
     return Table(title, (x_name, *names), rows, NOTE)
 
 
-def _number(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "" if value is None else f"{value:.2e}"
 
 
 def curve_picture(records: list[Record], x_label: str, *, log_x: bool = True) -> Figure:
     """All curves in one picture."""
     figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    draw(figure.subplots(), records, x_label, log_x=log_x)
+    draw_curves(figure.subplots(), records, x_label, log_x=log_x)
     return figure
 
 
-def draw(axes: Axes, records: list[Record], x_label: str, *, log_x: bool = True) -> None:
+def draw_curves(axes: Axes, records: list[Record], x_label: str, *, log_x: bool = True) -> None:
     """The curves of the records on the axes."""
-    for number, name in enumerate(dict.fromkeys(point["series"] for point in records)):
-        points = [point for point in records if point["series"] == name]
-        curve(axes, [p["x"] for p in points], [p["excess"] for p in points], number, name)
+    for number, (name, points) in enumerate(group(records, "series").items()):
+        draw_curve(axes, [p["x"] for p in points], [p["excess"] for p in points], number, name)
     ticks = sorted({point["x"] for point in records})
-    label(axes, x_label, "excess squared MMD", ticks, log_x=log_x)
+    label_axes(axes, x_label, "excess squared MMD", ticks, log_x=log_x)
 
 
-def curve(axes: Axes, x: Sequence[float], errors: Any, number: int, name: str) -> None:
+def draw_curve(axes: Axes, x: Sequence[float], errors: Any, number: int, name: str) -> None:
     """One curve in its own style: the medians, and a band between the quartiles."""
     color, style = _STYLES[number % len(_STYLES)]
     low, middle, high = np.quantile(np.asarray(errors), (0.25, 0.5, 0.75), axis=1)
@@ -61,7 +61,7 @@ def curve(axes: Axes, x: Sequence[float], errors: Any, number: int, name: str) -
     axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 
 
-def label(
+def label_axes(
     axes: Axes,
     x_label: str,
     y_label: str,
@@ -78,4 +78,4 @@ def label(
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    hide_frame(axes)

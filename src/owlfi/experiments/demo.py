@@ -17,7 +17,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted
 from owlfi.problem.simulator import Simulator
 from owlfi.results import Estimate
-from owlfi.show.plots import new_axes
+from owlfi.show.plots import hide_frame, new_axes
 
 PRIOR = Prior(
     location=Uniform(-1.0, 1.0),
@@ -29,7 +29,7 @@ RULE = OptimallyWeighted(128)
 _DRAWN = 2**13  # simulations behind the fitted curve
 
 
-def problem() -> Problem:
+def state_problem() -> Problem:
     """Which g-and-k distribution do daily changes of an exchange rate have?"""
     model = g_and_k()
     simulator = Simulator(model.generator, model.measure, PRIOR.names, prior=PRIOR)
@@ -38,7 +38,7 @@ def problem() -> Problem:
 
 def fit(key: Key[Array, ""]) -> Estimate:
     """The minimum-distance estimate."""
-    return minimum_distance(key, problem(), RULE)
+    return minimum_distance(key, state_problem(), RULE)
 
 
 def table(estimate: Estimate) -> Table:
@@ -59,10 +59,10 @@ def table(estimate: Estimate) -> Table:
 def picture(estimate: Estimate) -> Figure:
     """The rates with the fitted distribution, and the way of the search."""
     left, right = new_axes(1, 2, 3.2).ravel()
-    stated = problem()
-    x = np.asarray(stated.observed)[:, 0]
-    u = sobol(jax.random.key(0), _DRAWN, stated.simulator.measure)
-    y = np.asarray(stated.simulator(estimate.theta, u))[:, 0]
+    problem = state_problem()
+    x = np.asarray(problem.observed)[:, 0]
+    u = sobol(jax.random.key(0), _DRAWN, problem.simulator.measure)
+    y = np.asarray(problem.simulator(estimate.theta, u))[:, 0]
     bins = np.linspace(-1.0, 1.0, 60)
     left.hist(x, bins, density=True, color="0.8", label="observed")
     heights = np.histogram(y, bins)[0] / (_DRAWN * (bins[1] - bins[0]))
@@ -73,7 +73,7 @@ def picture(estimate: Estimate) -> Figure:
     right.plot(np.arange(1, len(values) + 1), values, "o-", markersize=3)
     right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD", yscale="log")
     for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     figure = left.figure
     assert isinstance(figure, Figure)
     return figure

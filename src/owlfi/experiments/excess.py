@@ -7,7 +7,7 @@ estimate, which hides small errors; comparing them with the law, known almost ex
 import abc
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.checks import as_array
 from owlfi.experiments.experiment import Plan
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.median import median_heuristic
-from owlfi.kernels.pair_sums import row_sums, self_sum
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.models.moving_average import moving_average, moving_average_covariance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
-from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.median import paper_weights
 
 LAW_POINTS = 2**17
 _COORDINATES_AT_ONCE = 2**23
@@ -48,12 +48,12 @@ class WeightedLaw(Law):
     """A law known by many rows with weights."""
 
     norm2: Float[Array, ""]
-    kernel: Kernel
+    data_kernel: Kernel
     rows: Float[Array, "n d"]
     weights: Float[Array, " n"]
 
     def mean(self, rows: Float[Array, "m d"]) -> Float[Array, " m"]:
-        return row_sums(self.kernel, rows, self.rows, self.weights)
+        return _row_sums(self.data_kernel, rows, self.rows, self.weights)
 
 
 class NormalLaw(Law):
@@ -75,54 +75,58 @@ def median_kernel(key: Key[Array, ""], simulator: Simulator, theta: Array) -> Sq
 
 def sample(key: Key[Array, ""], simulator: Simulator, theta: Array, n: int) -> Float[Array, "n d"]:
     """n independent observations."""
-    return simulated(simulator, theta, simulator.measure.sample(key, n))
+    return simulate_rows(simulator, theta, simulator.measure.sample(key, n))
 
 
 @eqx.filter_jit
-def simulated(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d"]:
-    """Simulated rows, compiled once for each model."""
+def simulate_rows(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d"]:
+    """Rows y, compiled once for each model."""
     return simulator.rows(theta, u)
 
 
 def law_points(plan: Plan) -> int:
     """Enough Sobol points for the curves of the figures."""
-    return 2**13 if plan.quick else 2**15
+    return plan.choose(2**15, 2**13)
 
 
 def law_of(
     key: Key[Array, ""],
     simulator: Simulator,
     theta: Array,
-    kernel: Kernel,
+    data_kernel: Kernel,
     points: int = LAW_POINTS,
 ) -> Law:
     """The law of y: on a product grid for one or two coordinates, else on many Sobol points."""
     if simulator.measure.dim <= 2:
         u, weights = product_rule(simulator.measure)
-        y = simulated(simulator, theta, u)
+        y = simulate_rows(simulator, theta, u)
     else:
         y = _many_rows(key, simulator, theta, points)
         weights = jnp.full(len(y), 1 / len(y))
-    return WeightedLaw(self_sum(kernel, y, weights), kernel, y, weights)
+    return WeightedLaw(_self_sum(data_kernel, y, weights), data_kernel, y, weights)
+
+
+_row_sums = eqx.filter_jit(lambda k, rows, others, weights: k.row_sums(rows, others, weights))
+_self_sum = eqx.filter_jit(lambda k, rows, weights: k.self_sum(rows, weights))
 
 
 def best_law(
     key: Key[Array, ""],
     simulator: Simulator,
     theta: Array,
-    kernel: SquaredExponential,
+    data_kernel: SquaredExponential,
     points: int = LAW_POINTS,
 ) -> Law:
     """The law of y, exact where it is known."""
     if simulator.generator is moving_average().generator:
-        return moving_average_law(theta, simulator.measure.dim - 2, kernel)
-    return law_of(key, simulator, theta, kernel, points)
+        return moving_average_law(theta, simulator.measure.dim - 2, data_kernel)
+    return law_of(key, simulator, theta, data_kernel, points)
 
 
-def moving_average_law(theta: Array, length: int, kernel: SquaredExponential) -> Law:
+def moving_average_law(theta: Array, length: int, data_kernel: SquaredExponential) -> Law:
     """The exact law of a moving average, which is normal: y ~ N(0, Σ)."""
     covariance = moving_average_covariance(theta, length)
-    l2 = kernel.lengthscale**2
+    l2 = data_kernel.lengthscale**2
 
     def share(times: int) -> Array:
         return jnp.linalg.det(jnp.eye(length) + times * covariance / l2) ** -0.5
@@ -132,45 +136,65 @@ def moving_average_law(theta: Array, length: int, kernel: SquaredExponential) ->
 
 @eqx.filter_jit
 def excesses(
-    kernel: Kernel, law: Law, y: Float[Array, "b m d"], weights: Float[Array, "b e m"]
+    data_kernel: Kernel, law: Law, y: Float[Array, "b m d"], weights: Float[Array, "b e m"]
 ) -> Float[Array, "b e"]:
     """wᵀKw - 2 wᵀμ(y) + ‖μ‖² for each of several weights of each sample."""
     means = law.mean(y.reshape(-1, y.shape[-1])).reshape(y.shape[:2])  # all rows at once: faster
     cross = jnp.einsum("bem,bm->be", weights, means)
 
-    def own(sample: tuple[Array, Array]) -> Array:
+    def sum_pairs(sample: tuple[Array, Array]) -> Array:
         rows, w = sample
-        return ((w @ kernel.gram(rows, rows)) * w).sum(1)
+        return ((w @ data_kernel.gram(rows, rows)) * w).sum(1)
 
-    return jax.lax.map(own, (y, weights)) - 2 * cross + law.norm2
+    return jax.lax.map(sum_pairs, (y, weights)) - 2 * cross + law.norm2
 
 
-def repeated_excesses(
-    keys: Iterable[Key[Array, ""]],
+class Setting(NamedTuple):
+    """A simulator at one theta, the data kernel k, and the law of y under it."""
+
+    simulator: Simulator
+    theta: Float[Array, " p"]
+    data_kernel: Kernel
+    law: Law
+
+
+def set_up(
+    key: Key[Array, ""],
     simulator: Simulator,
-    theta: Array,
+    points: int,
+    *,
+    theta: Array | None = None,
+    exact: bool = False,
+) -> tuple[Setting, Key[Array, ""]]:
+    """The setting at this theta or the usual one, and a key for what is done in it.
+
+    points: Sobol points behind the law.
+    exact: whether to take the exact law where it is known.
+    """
+    law_key, kernel_key, key = jax.random.split(key, 3)
+    theta = as_array("theta", simulator.theta if theta is None else theta)
+    data_kernel = median_kernel(kernel_key, simulator, theta)
+    find_law = best_law if exact else law_of
+    law = find_law(law_key, simulator, theta, data_kernel, points)
+    return Setting(simulator, theta, data_kernel, law), key
+
+
+def measure_excesses(
+    keys: Iterable[Key[Array, ""]],
+    setting: Setting,
     m: int,
-    law: Law,
-    kernel: Kernel,
+    *,
     family: Callable[[Any], Kernel] = SquaredExponential,
 ) -> dict[str, list[float]]:
     """Excesses of equal ("v") and the paper's ("ow") weights on m independent points, by key."""
+    simulator, theta, data_kernel, law = setting
     designs = [iid(key, m, simulator.measure) for key in keys]
     equal = jnp.full(m, 1 / m)
-    weights = [[equal, median_weights(simulator.measure, u, family)] for u in designs]
-    y = jnp.stack([simulated(simulator, theta, u) for u in designs])
-    by_equal, by_optimal = np.asarray(excesses(kernel, law, y, jnp.array(weights))).T.tolist()
+    optimal = [paper_weights(simulator.measure, u, family=family).weights for u in designs]
+    weights = jnp.array([[equal, w] for w in optimal])
+    y = jnp.stack([simulate_rows(simulator, theta, u) for u in designs])
+    by_equal, by_optimal = np.asarray(excesses(data_kernel, law, y, weights)).T.tolist()
     return {"v": by_equal, "ow": by_optimal}
-
-
-def median_weights(
-    measure: Measure,
-    u: Float[Array, "m s"],
-    family: Callable[[Any], Kernel] = SquaredExponential,
-    nugget: float = 1e-8,
-) -> Float[Array, " m"]:
-    """The paper's rule: optimal weights with the median lengthscale of the points."""
-    return optimal_weights(family(median_heuristic(u)), measure, u, nugget).weights
 
 
 def _many_rows(key: Key[Array, ""], simulator: Simulator, theta: Array, points: int) -> Array:
@@ -179,7 +203,7 @@ def _many_rows(key: Key[Array, ""], simulator: Simulator, theta: Array, points: 
     size = min(points, 2 ** (limit.bit_length() - 1))
     keys = jax.random.split(key, points // size)
     return jnp.concatenate(
-        [simulated(simulator, theta, sobol(k, size, simulator.measure)) for k in keys]
+        [simulate_rows(simulator, theta, sobol(k, size, simulator.measure)) for k in keys]
     )
 
 

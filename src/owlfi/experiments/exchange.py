@@ -7,16 +7,15 @@ absolute weights, the squared MMD below 0 or far above 2, and the fit on a fine 
 
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.inference.abc import accepted, measure_distances
-from owlfi.kernels import SquaredExponential
-from owlfi.kernels.median import median_heuristic
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
+from owlfi.inference.abc import accept, measure_distances
 from owlfi.measures import Uniform
 from owlfi.mmd import squared_mmd
 from owlfi.models import exchange_rates, g_and_k
@@ -25,7 +24,8 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import simulate
-from owlfi.weights.optimal import optimal_weights
+from owlfi.show.plots import hide_frame
+from owlfi.weights.median import paper_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 
 SIMULATED = 20
@@ -37,15 +37,16 @@ PRIOR = Prior(theta_1=Uniform(0.5, 1.0), theta_2=Uniform(0.0, 0.1))
 class PaperWeights(Rule):
     """The paper's weights on independent points as they come, even where they explode."""
 
+    m: int = eqx.field(static=True)
+
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         measure = problem.simulator.measure
-        u = iid(key, SIMULATED, measure)
-        return optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
+        return paper_weights(measure, iid(key, self.m, measure))
 
 
 RULES: dict[str, Rule] = {
     "V": VStatistic(SIMULATED, iid),
-    "OW": PaperWeights(),
+    "OW": PaperWeights(SIMULATED),
     "tuned, Sobol": OptimallyWeighted(SIMULATED, sobol),
 }
 _FINE = 2**12
@@ -55,7 +56,7 @@ _LINES = ("-", "-", "--")
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Repeats differ in the points; the data and the 2000 parameters are the same."""
     simulator = g_and_k().fix(theta_3=0.12, theta_4=0.35)
-    problem = Problem(simulator, exchange_rates(), PRIOR)
+    problem = Problem(simulator, exchange_rates(), prior=PRIOR)
     theta_key, fine_key, key = jax.random.split(key, 3)
     thetas = PRIOR.sample(theta_key, DRAWS)
     fine = unweighted(sobol(fine_key, _FINE, simulator.measure))
@@ -75,7 +76,9 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
                 "largest_squared_mmd": float(found.max()),
                 "sum_of_absolute_weights": float(quadrature.sum_of_absolute_weights),
                 "squared_mmd_of_map": float(
-                    squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term)
+                    squared_mmd(
+                        problem.data_kernel, y, problem.observed, data_term=problem.data_term()
+                    )
                 ),
                 "draws": np.asarray(posterior.draws).tolist(),
             }
@@ -92,8 +95,7 @@ _COLUMNS = (
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By rule: medians over the repeats, and the accepted draws of the first."""
     result = {}
-    for name in dict.fromkeys(record["rule"] for record in records):
-        mine = [record for record in records if record["rule"] == name]
+    for name, mine in group(records, "rule").items():
         medians = {c: float(np.median([record[c] for record in mine])) for c in _COLUMNS}
         pairs = {c: np.median([r[c] for r in mine], 0).tolist() for c in ("mean", "sd", "map")}
         result[name] = medians | pairs | {"repeats": len(mine), "draws": mine[0]["draws"]}
@@ -135,7 +137,7 @@ def picture(records: list[Record]) -> Figure:
         axes, ("theta_1", "theta_2", "US dollars per Canadian dollar"), strict=True
     ):
         ax.set_xlabel(label)
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     axes[0].legend(frameon=False, fontsize=7)
     return figure
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
@@ -13,6 +13,7 @@ from owlfi.version import __version__
 
 Record = dict[str, Any]
 """One finished step, as plain numbers, texts and lists."""
+Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Plan:
 
     repeats: int
     quick: bool = False
+
+    def choose(self, usual: Choice, quick: Choice) -> Choice:
+        """What a coarse answer takes, or the usual."""
+        return quick if self.quick else usual
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,12 @@ class Experiment:
         usual = self.quick_repeats if quick else self.repeats
         return Plan(usual if repeats is None else repeats, quick)
 
-    def kept(self, out: Path, seed: int, plan: Plan) -> list[Record]:
+    def read_kept(self, out: Path, seed: int, plan: Plan) -> list[Record]:
         """The finished steps of earlier calls with the same seed and version."""
-        path = self._partial(out)
+        path = self._partial_path(out)
         if self.resume is None or not path.exists():
             return []
-        lines = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [_parse(line) for line in path.read_text(encoding="utf-8").splitlines()]
         whole = [line for line in lines if line is not None]
         if not whole or whole[0] != _about(seed, plan):
             path.unlink()
@@ -76,13 +81,13 @@ class Experiment:
 
     def keep(self, out: Path, seed: int, plan: Plan, record: Record) -> None:
         """Add a finished step to those of earlier calls."""
-        path = self._partial(out)
+        path = self._partial_path(out)
         out.mkdir(parents=True, exist_ok=True)
         lines = [record] if path.exists() else [_about(seed, plan), record]
         with path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
-    def _partial(self, out: Path) -> Path:
+    def _partial_path(self, out: Path) -> Path:
         return out / f"{self.name}.partial.jsonl"
 
     def write(self, out: Path, seed: int, plan: Plan, records: list[Record]) -> list[Path]:
@@ -98,12 +103,20 @@ class Experiment:
         return [numbers, drawing]
 
 
+def group(records: list[Record], by: str) -> dict[Any, list[Record]]:
+    """The records of each value of a field, in the order in which the values come."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record[by], []).append(record)
+    return groups
+
+
 def _about(seed: int, plan: Plan) -> Record:
     """What the steps depend on; not the repeats, which may be extended."""
     return {"owlfi": __version__, "seed": seed, "quick": plan.quick}
 
 
-def _parsed(line: str) -> Record | None:
+def _parse(line: str) -> Record | None:
     """A line, unless it was cut off."""
     try:
         return json.loads(line)

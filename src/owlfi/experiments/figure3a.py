@@ -1,6 +1,7 @@
 """Figure 3a: which kernel k on the data and which base kernel c, against m."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -8,12 +9,13 @@ import jax
 from jaxtyping import Array, Key
 
 from owlfi._tools.checks import as_array
-from owlfi.experiments.curves import curve_picture, curve_table, record
-from owlfi.experiments.excess import law_of, law_points, repeated_excesses, sample
+from owlfi.experiments.curves import curve_picture, curve_table, make_point
+from owlfi.experiments.excess import Setting, law_of, law_points, measure_excesses, sample
 from owlfi.experiments.experiment import Experiment, Plan, Record
-from owlfi.kernels import Kernel, Matern, Separable, SquaredExponential
+from owlfi.kernels import Kernel, Matern, SquaredExponential
 from owlfi.kernels.median import median_heuristic
 from owlfi.models import multivariate_g_and_k
+from owlfi.weights.kernel_fit import product_matern
 
 DIM = 10
 _SIZES = (16, 32, 64, 128, 256, 512)
@@ -25,19 +27,15 @@ def _matern(lengthscale: Any) -> Kernel:
     return Matern(nu=2.5, lengthscale=lengthscale)
 
 
-def _product_matern(lengthscale: Any) -> Kernel:
-    return Separable(Matern(nu=2.5, lengthscale=lengthscale))
-
-
 DATA_KERNELS: dict[str, Callable[[Any], Kernel]] = {"SE": SquaredExponential, "Matérn": _matern}
 BASE_KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "SE": SquaredExponential,
-    "Matérn": _product_matern,
+    "Matérn": partial(product_matern, 2.5),
 }
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return _QUICK_SIZES if plan.quick else _SIZES
+    return plan.choose(_SIZES, _QUICK_SIZES)
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
@@ -47,12 +45,13 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     law_key, sample_key, key = jax.random.split(key, 3)
     lengthscale = median_heuristic(sample(sample_key, simulator, theta, _SAMPLE))
     for k_name, data_family in DATA_KERNELS.items():
-        kernel = data_family(lengthscale)
-        law = law_of(law_key, simulator, theta, kernel, law_points(plan))
+        data_kernel = data_family(lengthscale)
+        law = law_of(law_key, simulator, theta, data_kernel, law_points(plan))
+        setting = Setting(uniform, theta, data_kernel, law)
         for (c_name, family), m in product(BASE_KERNELS.items(), _sizes(plan)):
             keys = jax.random.split(jax.random.fold_in(key, m), plan.repeats)
-            errors = repeated_excesses(keys, uniform, theta, m, law, kernel, family)
-            yield record(f"k {k_name}, c {c_name}", m, errors["ow"])
+            errors = measure_excesses(keys, setting, m, family=family)
+            yield make_point(f"k {k_name}, c {c_name}", m, errors["ow"])
 
 
 FIGURE3A = Experiment(

@@ -6,7 +6,7 @@ import jax
 from jaxtyping import Array, Key
 
 from owlfi._tools.checks import as_array
-from owlfi.experiments.both_forms import both_forms
+from owlfi.experiments.both_forms import compare_forms
 from owlfi.experiments.curves import curve_picture, curve_table
 from owlfi.experiments.experiment import Experiment, Plan, Record
 from owlfi.models import multivariate_g_and_k
@@ -16,7 +16,7 @@ _QUICK_SIZES = (5, 20, 60)
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return _QUICK_SIZES if plan.quick else _SIZES
+    return plan.choose(_SIZES, _QUICK_SIZES)
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
@@ -24,7 +24,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     for dim in _sizes(plan):
         simulator = multivariate_g_and_k(dim)
         theta = as_array("theta", simulator.theta)
-        yield from both_forms(jax.random.fold_in(key, dim), simulator, theta, dim, plan)
+        yield from compare_forms(jax.random.fold_in(key, dim), simulator, theta, dim, plan)
 
 
 FIGURE3B = Experiment(

@@ -9,24 +9,20 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi._tools.checks import as_array
-from owlfi.experiments.curves import NOTE, curve, label, record
+from owlfi.experiments.curves import NOTE, draw_curve, label_axes, make_point
 from owlfi.experiments.excess import (
-    Law,
+    Setting,
     excesses,
-    law_of,
     law_points,
-    median_kernel,
-    median_weights,
     sample,
-    simulated,
+    set_up,
+    simulate_rows,
 )
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
 from owlfi.models import multivariate_g_and_k
 from owlfi.points.sequences import iid
-from owlfi.problem.simulator import Simulator
+from owlfi.weights.median import paper_weights
 
 DIM = 5
 SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation
@@ -36,47 +32,35 @@ _QUICK_OBSERVED = (200, 1000)
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return _QUICK_OBSERVED if plan.quick else _OBSERVED
+    return plan.choose(_OBSERVED, _QUICK_OBSERVED)
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """The excess and the seconds of each way at each n; the seconds differ from run to run."""
-    simulator = multivariate_g_and_k(DIM)
-    theta = as_array("theta", simulator.theta)
-    law_key, kernel_key, key = jax.random.split(key, 3)
-    kernel = median_kernel(kernel_key, simulator, theta)
-    law = law_of(law_key, simulator, theta, kernel, law_points(plan))
+    setting, key = set_up(key, multivariate_g_and_k(DIM), law_points(plan))
     for n in _sizes(plan):
         keys = jax.random.split(jax.random.fold_in(key, n), plan.repeats + 1)
         for name, m in ((EQUAL, n), (OPTIMAL, round(2 * n ** (2 / 3)))):
-            errors, seconds = zip(
-                *(_timed(k, simulator, theta, kernel, law, n, m, name == OPTIMAL) for k in keys),
-                strict=True,
-            )
+            runs = (_time_estimate(k, setting, n, m, optimal=name == OPTIMAL) for k in keys)
+            errors, seconds = zip(*runs, strict=True)
             cost = float(np.median(seconds[1:]))  # the first repeat compiles
-            yield record(name, n, list(errors[1:]), m=m, seconds=cost)
+            yield make_point(name, n, list(errors[1:]), m=m, seconds=cost)
 
 
-def _timed(
-    key: Key[Array, ""],
-    simulator: Simulator,
-    theta: Array,
-    kernel: Kernel,
-    law: Law,
-    n: int,
-    m: int,
-    optimal: bool,
+def _time_estimate(
+    key: Key[Array, ""], setting: Setting, n: int, m: int, *, optimal: bool
 ) -> tuple[float, float]:
     """The excess of one estimate and the seconds it took, from points to squared MMD."""
+    simulator, theta, data_kernel, law = setting
     data_key, point_key = jax.random.split(key)
     x = sample(data_key, simulator, theta, n).block_until_ready()
     start = time.perf_counter()
     u = iid(point_key, m, simulator.measure)
-    y = simulated(simulator, theta, u)
-    weights = median_weights(simulator.measure, u) if optimal else jnp.full(m, 1 / m)
-    squared_mmd(kernel, y, x, weights).block_until_ready()
+    y = simulate_rows(simulator, theta, u)
+    weights = paper_weights(simulator.measure, u).weights if optimal else jnp.full(m, 1 / m)
+    squared_mmd(data_kernel, y, x, weights).block_until_ready()
     seconds = time.perf_counter() - start
-    return float(excesses(kernel, law, y[None], weights[None, None])[0, 0]), seconds
+    return float(excesses(data_kernel, law, y[None], weights[None, None])[0, 0]), seconds
 
 
 def costs(point: Record) -> tuple[float, float]:
@@ -108,8 +92,8 @@ def picture(records: list[Record]) -> Figure:
         for number, name in enumerate((EQUAL, OPTIMAL)):
             points = [point for point in records if point["series"] == name]
             seconds = [costs(point)[j] for point in points]
-            curve(axes, seconds, [point["excess"] for point in points], number, name)
-        label(axes, "seconds an estimate", "excess squared MMD" if j == 0 else "")
+            draw_curve(axes, seconds, [point["excess"] for point in points], number, name)
+        label_axes(axes, "seconds an estimate", "excess squared MMD" if j == 0 else "")
         axes.set_title(title, fontsize=9)
     return figure
 

@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
+from owlfi._tools.progress import split_chunks
 from owlfi.experiments.excess import sample
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference import minimum_distance
 from owlfi.measures import Uniform
 from owlfi.models import multivariate_g_and_k
@@ -24,6 +25,7 @@ from owlfi.points.sequences import iid, sobol
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.show.plots import hide_frame
 
 DIM = 5
 SIMULATED = 100
@@ -50,7 +52,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Ten data sets a step, the same ones for every rule, points of its own for each estimate."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name in RULES:
-            for numbers in _chunks(plan):
+            for numbers in split_chunks(plan.repeats, _CHUNK):
                 thetas = pool.map(partial(_estimate, key, name), numbers)
                 yield {"rule": name, "thetas": list(thetas)}
 
@@ -64,15 +66,9 @@ def _estimate(key: Key[Array, ""], name: str, number: int) -> list[float]:
     return np.asarray(estimate.theta).tolist()
 
 
-def _chunks(plan: Plan) -> list[range]:
-    return [
-        range(start, min(start + _CHUNK, plan.repeats)) for start in range(0, plan.repeats, _CHUNK)
-    ]
-
-
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By rule: the estimates, their spread, and how many are far outside the others' range."""
-    estimates = _estimates(records)
+    estimates = _gather_estimates(records)
     low, high = _ranges(estimates)
     truth = _truth()
     return {
@@ -87,11 +83,10 @@ def arrange(records: list[Record]) -> dict[str, Record]:
     }
 
 
-def _estimates(records: list[Record]) -> dict[str, np.ndarray]:
-    names = dict.fromkeys(record["rule"] for record in records)
+def _gather_estimates(records: list[Record]) -> dict[str, np.ndarray]:
     return {
-        name: np.concatenate([np.array(r["thetas"]) for r in records if r["rule"] == name])
-        for name in names
+        name: np.concatenate([np.array(record["thetas"]) for record in part])
+        for name, part in group(records, "rule").items()
     }
 
 
@@ -112,7 +107,7 @@ def table(records: list[Record]) -> Table:
     for name, result in arrange(records).items():
         cells = zip(result["rmse"], result["iqr"], result["outliers"], strict=True)
         rows.append((name, *(f"{rmse:.3f}\n{iqr:.3f}\n{out}" for rmse, iqr, out in cells)))
-    count = len(next(iter(_estimates(records).values())))
+    count = len(next(iter(_gather_estimates(records).values())))
     return Table(
         f"{count} estimates: RMSE, interquartile range, outliers",
         ("rule", *PRIOR.names),
@@ -123,7 +118,7 @@ def table(records: list[Record]) -> Table:
 
 def picture(records: list[Record]) -> Figure:
     """Histograms: a row for each rule, a column for each parameter, outliers counted."""
-    estimates = _estimates(records)
+    estimates = _gather_estimates(records)
     low, high = _ranges(estimates)
     rows, columns = len(estimates), len(PRIOR.names)
     figure = Figure(figsize=(9, 1.2 * rows + 0.6), layout="constrained")
@@ -135,7 +130,7 @@ def picture(records: list[Record]) -> Figure:
             ax.hist(thetas[:, j], np.linspace(low[j], high[j], 25), color="C0", alpha=0.7)
             ax.axvline(_truth()[j], color="k", linewidth=0.8)
             ax.text(1, 0.95, f"{outside} outside", transform=ax.transAxes, ha="right", va="top")
-            ax.spines[["top", "right"]].set_visible(False)
+            hide_frame(ax)
     for ax, name in zip(axes[-1], PRIOR.names, strict=True):
         ax.set_xlabel(name)
     return figure
@@ -147,7 +142,7 @@ FIGURE4 = Experiment(
     takes="3 min",
     repeats=100,
     quick_repeats=10,
-    steps=lambda plan: len(RULES) * len(_chunks(plan)),
+    steps=lambda plan: len(RULES) * len(split_chunks(plan.repeats, _CHUNK)),
     run=run,
     table=table,
     picture=picture,

@@ -7,7 +7,7 @@ import jax
 from jaxtyping import Array, Key
 
 from owlfi._tools.checks import as_array
-from owlfi.experiments.both_forms import both_forms
+from owlfi.experiments.both_forms import compare_forms
 from owlfi.experiments.curves import curve_picture, curve_table
 from owlfi.experiments.experiment import Experiment, Plan, Record
 from owlfi.models import multivariate_g_and_k
@@ -20,13 +20,9 @@ def _run(
 ) -> Iterator[Record]:
     simulator = multivariate_g_and_k(DIM)
     usual = as_array("theta", simulator.theta)
-    for number, value in enumerate(_chosen(values, plan)):
+    for number, value in enumerate(plan.choose(values, values[::3])):
         theta = usual.at[place].set(value)
-        yield from both_forms(jax.random.fold_in(key, number), simulator, theta, value, plan)
-
-
-def _chosen(values: tuple[float, ...], plan: Plan) -> tuple[float, ...]:
-    return values[::3] if plan.quick else values
+        yield from compare_forms(jax.random.fold_in(key, number), simulator, theta, value, plan)
 
 
 def parameter_experiment(
@@ -40,7 +36,7 @@ def parameter_experiment(
         takes=takes,
         repeats=20,
         quick_repeats=5,
-        steps=lambda plan: 3 * len(_chosen(values, plan)),
+        steps=lambda plan: 3 * len(plan.choose(values, values[::3])),
         run=partial(_run, place, values),
         table=lambda records: curve_table(records, "Multivariate g-and-k, d = 10, m = 500", symbol),
         picture=lambda records: curve_picture(records, rf"$\theta_{place + 1}$", log_x=False),

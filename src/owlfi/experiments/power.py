@@ -15,10 +15,11 @@ from owlfi.experiments.composite_cases import (
     contaminated_law,
     equicorrelated_law,
     g_and_k_law,
-    repeated,
+    run_tests,
 )
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.experiments.table2 import draw_rates, rate_and_interval
+from owlfi.experiments.table2 import draw_rates, format_rate
+from owlfi.show.plots import hide_frame
 
 TAILS = {f"theta_4 = {value:g}": value for value in (0.1, 0.2, 0.3, 0.5)}
 NULL = "theta_4 = 0.1"
@@ -44,13 +45,13 @@ def _steps(plan: Plan) -> list[tuple[int, str, str]]:
 
 def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
     """Each test, on data that all rules share."""
-    return repeated(key, LAWS, WAYS, _steps(plan)[skip:], plan.quick)
+    return run_tests(key, LAWS, WAYS, _steps(plan)[skip:], plan.quick)
 
 
 def table(records: list[Record]) -> Table:
     """Rejection rates by law and rule."""
     rows = [
-        (case, *(rate_and_interval(by_rule[way]) if way in by_rule else "" for way in WAYS))
+        (case, *(format_rate(by_rule[way]) if way in by_rule else "" for way in WAYS))
         for case, by_rule in arrange(records).items()
     ]
     title = (
@@ -72,7 +73,7 @@ def picture(records: list[Record]) -> Figure:
     axes.axhline(LEVEL, color="0.5", linestyle=":")
     axes.set(xlabel="theta_4 of the data", ylabel="share of tests that reject")
     axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    hide_frame(axes)
     draw_rates(right, {case: rates for case, rates in found.items() if case not in TAILS})
     return figure
 

@@ -11,22 +11,21 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi._tools.checks import as_array
+from owlfi._tools.progress import split_chunks
 from owlfi.experiments.excess import (
     LAW_POINTS,
-    Law,
-    best_law,
+    Setting,
     excesses,
-    median_kernel,
-    median_weights,
     sample,
-    simulated,
+    set_up,
+    simulate_rows,
 )
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.kernels import SquaredExponential
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.mmd import data_term, squared_mmd
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
+from owlfi.show.plots import hide_frame
+from owlfi.weights.median import paper_weights
 
 OBSERVED = 10_000
 SIMULATED = 256
@@ -67,46 +66,37 @@ ROWS = {
 }
 
 
-def _chunks(plan: Plan) -> list[range]:
-    starts = range(0, plan.repeats, _CHUNK)
-    return [range(start, min(start + _CHUNK, plan.repeats)) for start in starts]
-
-
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Estimates between 256 simulations and 10,000 observations, and excesses, of a few repeats."""
     for number, (name, row) in enumerate(ROWS.items()):
-        own_key = jax.random.fold_in(key, number)
-        law_key, kernel_key, repeat_key = jax.random.split(own_key, 3)
-        simulator = row.make()
-        theta = as_array("theta", simulator.theta)
-        kernel = median_kernel(kernel_key, simulator, theta)
-        law = best_law(law_key, simulator, theta, kernel, 2**13 if plan.quick else LAW_POINTS)
-        for chunk in _chunks(plan):
+        own_key, points = jax.random.fold_in(key, number), plan.choose(LAW_POINTS, 2**13)
+        setting, repeat_key = set_up(own_key, row.make(), points, exact=True)
+        for chunk in split_chunks(plan.repeats, _CHUNK):
             keys = [jax.random.fold_in(repeat_key, repeat) for repeat in chunk]
             yield {
                 "model": name,
-                "s": simulator.measure.dim,
-                "floor": law.floor(OBSERVED),
-                **_repeats(keys, simulator, theta, kernel, law),
+                "s": setting.simulator.measure.dim,
+                "floor": setting.law.floor(OBSERVED),
+                **_repeat(keys, setting),
             }
 
 
-def _repeats(
-    keys: list[Array], simulator: Simulator, theta: Array, kernel: SquaredExponential, law: Law
-) -> Record:
-    """All four estimates and excesses of each repeat, the simulator in its all-uniform form."""
+def _repeat(keys: list[Array], setting: Setting) -> Record:
+    """All four estimates and excesses by each key, the simulator in its all-uniform form."""
+    simulator, theta, data_kernel, law = setting
     uniform, equal = simulator.uniform(), jnp.full(SIMULATED, 1 / SIMULATED)
     samples, weights, estimates = [], [], []
     for key in keys:
         data_key, *point_keys = jax.random.split(key, 1 + len(_POINTS))
         x = sample(data_key, simulator, theta, OBSERVED)
-        term = data_term(kernel, x)
+        term = data_term(data_kernel, x)
         for points, point_key in zip(_POINTS.values(), point_keys, strict=True):
             u = points(point_key, SIMULATED, uniform.measure)
-            samples.append(y := simulated(uniform, theta, u))
-            weights.append(w := jnp.stack([equal, median_weights(uniform.measure, u)]))
-            estimates.append(squared_mmd(kernel, jnp.stack([y, y]), x, w, data_term=term))
-    errors = excesses(kernel, law, jnp.stack(samples), jnp.stack(weights))
+            samples.append(y := simulate_rows(uniform, theta, u))
+            optimal = paper_weights(uniform.measure, u).weights
+            weights.append(w := jnp.stack([equal, optimal]))
+            estimates.append(squared_mmd(data_kernel, jnp.stack([y, y]), x, w, data_term=term))
+    errors = excesses(data_kernel, law, jnp.stack(samples), jnp.stack(weights))
     return {
         "d": samples[0].shape[1],
         "estimates": _by_points(estimates),
@@ -122,11 +112,10 @@ def _by_points(values: Any) -> dict[str, list[list[float]]]:
 
 def arrange(records: list[Record]) -> dict[str, Record]:
     """Means, standard deviations and excesses by model, points and estimator."""
-    names = dict.fromkeys(record["model"] for record in records)
-    return {name: _arranged(name, [r for r in records if r["model"] == name]) for name in names}
+    return {name: _summarise(name, part) for name, part in group(records, "model").items()}
 
 
-def _arranged(name: str, records: list[Record]) -> Record:
+def _summarise(name: str, records: list[Record]) -> Record:
     result: Record = {key: records[0][key] for key in ("s", "d", "floor")}
     result["repeats"] = sum(len(record["estimates"]["iid"]) for record in records)
     for (points, estimator), paper in zip(_CASES, ROWS[name].paper, strict=True):
@@ -196,7 +185,7 @@ def picture(records: list[Record]) -> Figure:
     axes.set_xticks(range(len(results)), list(results))
     axes.set_ylabel("squared MMD")
     axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.16))
-    axes.spines[["top", "right"]].set_visible(False)
+    hide_frame(axes)
     return figure
 
 
@@ -206,7 +195,7 @@ TABLE1 = Experiment(
     takes="5 min",
     repeats=100,
     quick_repeats=2,
-    steps=lambda plan: len(ROWS) * len(_chunks(plan)),
+    steps=lambda plan: len(ROWS) * len(split_chunks(plan.repeats, _CHUNK)),
     run=run,
     table=table,
     picture=picture,

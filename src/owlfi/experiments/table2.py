@@ -18,10 +18,10 @@ from owlfi.experiments.composite_cases import (
     Way,
     arrange,
     g_and_k_law,
-    repeated,
+    run_tests,
 )
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.show.plots import draw_null
+from owlfi.show.plots import draw_null, hide_frame
 
 NULL, ALTERNATIVE = "theta_4 = 0.1 (null)", "theta_4 = 0.5 (alternative)"
 LAWS = {NULL: g_and_k_law(0.1), ALTERNATIVE: g_and_k_law(0.5)}
@@ -47,7 +47,7 @@ PAPER = {  # its designs are fresh
 def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
     """Each test, on data that all rules share."""
     steps = list(product(range(plan.repeats), LAWS, WAYS))
-    return repeated(key, LAWS, WAYS, steps[skip:], plan.quick)
+    return run_tests(key, LAWS, WAYS, steps[skip:], plan.quick)
 
 
 def table(records: list[Record]) -> Table:
@@ -69,11 +69,11 @@ def _cell(result: Record | None, rule: str, case: str) -> str:
         return ""
     paper = PAPER.get((rule, case))
     beside = "" if paper is None else f"\npaper {paper:.3f}"
-    return rate_and_interval(result) + beside
+    return format_rate(result) + beside
 
 
-def rate_and_interval(result: Record) -> str:
-    """In three digits."""
+def format_rate(result: Record) -> str:
+    """A rate and its interval, in three digits."""
     low, high = result["interval"]
     return f"{result['rate']:.3f} [{low:.3f}, {high:.3f}]"
 
@@ -105,7 +105,7 @@ def draw_rates(axes: Axes, found: dict[str, dict[str, Record]]) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("share of tests that reject")
     axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    axes.spines[["top", "right"]].set_visible(False)
+    hide_frame(axes)
 
 
 TABLE2 = Experiment(

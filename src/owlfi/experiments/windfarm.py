@@ -22,6 +22,7 @@ from owlfi.models.wind_farm import StoredRuns, stored_runs, wind_farm
 from owlfi.points.sequences import iid
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations, simulate
+from owlfi.show.plots import hide_frame
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
@@ -49,13 +50,13 @@ the points of all directions."""
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Every rule on the stored runs, then on live ones of the same size or a part of it."""
     stored = stored_runs()
-    yield from _compared("stored", stored)
-    yield from _compared("live", _live(key, stored, 20 if plan.quick else LIVE_DIRECTIONS))
+    yield from _compare("stored", stored)
+    yield from _compare("live", _run_live(key, stored, plan.choose(LIVE_DIRECTIONS, 20)))
 
 
-def _compared(runs: str, stored: StoredRuns) -> Iterator[Record]:
+def _compare(runs: str, stored: StoredRuns) -> Iterator[Record]:
     problem = Problem(wind_farm(), stored.x)
-    reference = near_exact(problem, stored)
+    reference = near_exact_distances(problem, stored)
     for share in SHARES:
         yield _record(runs, "near-exact", share, stored.theta, reference, reference)
     for name, weighting in RULES.items():
@@ -65,19 +66,21 @@ def _compared(runs: str, stored: StoredRuns) -> Iterator[Record]:
             yield _record(runs, name, share, stored.theta, found, reference)
 
 
-def near_exact(problem: Problem, stored: StoredRuns) -> Float[np.ndarray, " t"]:
+def near_exact_distances(problem: Problem, stored: StoredRuns) -> Float[np.ndarray, " t"]:
     """The squared MMD of 300 quantiles of a quadratic fit of y on u, for each direction."""
     z = jnp.asarray(norm.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
 
-    def law(u: Array, y: Array) -> Array:
+    def fit_quantiles(u: Array, y: Array) -> Array:
         coefficients = jnp.linalg.lstsq(jnp.vander(u[:, 0], 3), y)[0]
         return jnp.vander(z, 3) @ coefficients
 
-    y = jax.vmap(law)(stored.u, stored.y)
-    return np.asarray(squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term))
+    y = jax.vmap(fit_quantiles)(stored.u, stored.y)
+    return np.asarray(
+        squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term())
+    )
 
 
-def _live(key: Key[Array, ""], stored: StoredRuns, directions: int) -> StoredRuns:
+def _run_live(key: Key[Array, ""], stored: StoredRuns, directions: int) -> StoredRuns:
     """Directions spread over the prior with noise of their own, run through the wake model."""
     simulator = wind_farm()
     theta = jnp.linspace(0, 30, directions + 2)[1:-1, None]
@@ -150,7 +153,7 @@ def picture(records: list[Record]) -> Figure:
             ax.hist(draws.get((name, share), []), bins, histtype="step", color="C0", label=name)
             ax.axvline(TRUTH, color="k", linewidth=0.8)
             ax.set_title(f"{name}, {share:.0%}", fontsize=9)
-            ax.spines[["top", "right"]].set_visible(False)
+            hide_frame(ax)
     axes[0, 0].legend(["near-exact", "rule", "truth"], frameon=False, fontsize=7)
     for ax in axes[-1]:
         ax.set_xlabel("direction (degrees)", fontsize=8)

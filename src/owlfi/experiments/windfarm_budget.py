@@ -24,7 +24,7 @@ from scipy.stats import wasserstein_distance
 
 from owlfi.campaign import Campaign
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.inference.abc import accepted
+from owlfi.inference.abc import accept
 from owlfi.kernels import SquaredExponential
 from owlfi.mmd import squared_mmd
 from owlfi.models.wind_farm import stored_runs, wind_farm
@@ -33,6 +33,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import simulate
 from owlfi.problem.simulator import Simulator
 from owlfi.results import Posterior
+from owlfi.show.plots import hide_frame
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.quadrature import Quadrature
 
@@ -41,13 +42,13 @@ THETAS, POINTS = 1000, 10
 BUDGET = 1000
 PILOT, BATCH = 30, 23
 _NODES = np.array([-3.0, 0.0, 3.0])
-_TABLE = (300, 3000)  # directions: quick, usual
-_CHECKED = (30, 300)
+_TABLE, _QUICK_TABLE = 3000, 300  # directions
+_CHECKED, _QUICK_CHECKED = 300, 30
 _DENSE = 12_000
 _QUADRATURE = 60
 
 
-class Tabulated(eqx.Module):
+class WakeTable(eqx.Module):
     """y = a + b u + c u², the coefficients linear between the directions of a table."""
 
     directions: Float[Array, " n"]
@@ -58,14 +59,14 @@ class Tabulated(eqx.Module):
         return a + u * (b + u * c)
 
 
-def tabulated(directions: int) -> Simulator:
+def tabulate_wakes(directions: int) -> Simulator:
     """The wind farm with its wake model run at so many directions, three points u each."""
     model = wind_farm()
     theta = jnp.linspace(0, 30, directions + 1)[:-1] + 15 / directions
-    u = optimal_weights(_base(), model.measure, _NODES)
+    u = optimal_weights(_base_kernel(), model.measure, _NODES)
     y = np.asarray(simulate(model, theta[:, None], u, check=False).y)[..., 0]
     coefficients = np.linalg.solve(np.vander(_NODES, increasing=True), y.T)
-    table = Tabulated(theta, jnp.asarray(coefficients))
+    table = WakeTable(theta, jnp.asarray(coefficients))
     return Simulator(table, model.measure, model.parameters, prior=model.prior)
 
 
@@ -75,12 +76,12 @@ def table_errors(key: Key[Array, ""], table: Simulator, count: int) -> Float[np.
     assert model.prior is not None
     thetas = model.prior.sample(keys[0], count)
     u = iid(keys[1], count, model.measure)[:, None]
-    pairs = optimal_weights(_base(), model.measure, u)
+    pairs = optimal_weights(_base_kernel(), model.measure, u)
     both = [simulate(one, thetas, pairs, check=False).y for one in (table, model)]
     return np.abs(np.asarray(both[0] - both[1])).ravel()
 
 
-def near_exact(problem: Problem) -> Float[np.ndarray, " n"]:
+def near_exact_directions(problem: Problem) -> Float[np.ndarray, " n"]:
     """The directions of a dense grid that the squared MMD by a fine Gauss rule over u accepts."""
     nodes, weights = (jnp.asarray(part) for part in hermegauss(_QUADRATURE))
     thetas = 30 * (np.arange(_DENSE) + 0.5)[:, None] / _DENSE
@@ -89,60 +90,63 @@ def near_exact(problem: Problem) -> Float[np.ndarray, " n"]:
     return thetas[np.argsort(np.asarray(found), kind="stable")[: round(SHARE * _DENSE)], 0]
 
 
-def full(key: Key[Array, ""], problem: Problem, *, own_points: bool = True) -> Posterior:
+def run_full_design(key: Key[Array, ""], problem: Problem, *, own_points: bool = True) -> Posterior:
     """The paper's design; or with the campaign's ten Sobol points for all directions."""
     theta_key, noise_key = jax.random.split(key)
     if own_points:
         u = iid(noise_key, THETAS * POINTS, problem.simulator.measure).reshape(THETAS, POINTS, 1)
-        quadrature = optimal_weights(_base(), problem.simulator.measure, u)
+        quadrature = optimal_weights(_base_kernel(), problem.simulator.measure, u)
     else:
-        quadrature = _shared(noise_key, problem.simulator)
+        quadrature = _weigh_sobol_points(noise_key, problem.simulator)
     thetas = problem.prior.sample(theta_key, THETAS)
     runs = simulate(problem.simulator, thetas, quadrature, check=False)
     return accept(problem, runs, share=SHARE)
 
 
-def budgeted(key: Key[Array, ""], problem: Problem, store: Path) -> tuple[Posterior, Campaign]:
+def run_campaign(key: Key[Array, ""], problem: Problem, store: Path) -> tuple[Posterior, Campaign]:
     """A campaign of at most 1,000 calls that proposes its own directions."""
     pilot_key, noise_key, explore_key = jax.random.split(key, 3)
     simulator = problem.simulator
     pilot = problem.prior.starts(pilot_key, PILOT)
-    campaign = Campaign.create(store, simulator, pilot, _shared(noise_key, simulator))
+    quadrature = _weigh_sobol_points(noise_key, simulator)
+    campaign = Campaign.create(store, simulator, pilot, quadrature)
     # Without costs the design is the same however long its runs took.
     options: dict[str, Any] = {"share": SHARE, "costs": False, "executor": "here"}
     campaign.explore(explore_key, problem, budget=BUDGET, batch=BATCH, **options)
     return accept(problem, campaign.results(partial=True), share=SHARE), campaign
 
 
-def _base() -> SquaredExponential:
+def _base_kernel() -> SquaredExponential:
     return SquaredExponential(jnp.array(1.0))
 
 
-def _shared(key: Key[Array, ""], simulator: Simulator) -> Quadrature:
-    return optimal_weights(_base(), simulator.measure, sobol(key, POINTS, simulator.measure))
+def _weigh_sobol_points(key: Key[Array, ""], simulator: Simulator) -> Quadrature:
+    return optimal_weights(_base_kernel(), simulator.measure, sobol(key, POINTS, simulator.measure))
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Each repeat on the table; the first also with the wake model itself."""
-    size, checked = (pair[0 if plan.quick else 1] for pair in (_TABLE, _CHECKED))
+    size, checked = plan.choose((_TABLE, _CHECKED), (_QUICK_TABLE, _QUICK_CHECKED))
     x = stored_runs().x
-    table = Problem(tabulated(size), x)
+    table = Problem(tabulate_wakes(size), x)
     errors = table_errors(jax.random.fold_in(key, plan.repeats), table.simulator, checked)
-    exact = near_exact(table)
+    exact = near_exact_directions(table)
     about = {"table_size": size, "largest_error": float(errors.max())}
     about |= {"median_error": float(np.median(errors)), "checked": checked}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(plan.repeats):
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
             store = Path(folder) / f"{number}.sqlite"
-            record = _record("table", number, exact, *budgeted(keys[0], table, store))
-            paper, shared = (full(keys[1], table, own_points=own) for own in (True, False))
+            record = _record("table", number, exact, *run_campaign(keys[0], table, store))
+            paper, shared = (
+                run_full_design(keys[1], table, own_points=own) for own in (True, False)
+            )
             record |= {"full": _distance(paper, exact), "full, shared u": _distance(shared, exact)}
             record |= {"exact": exact.tolist(), "full_draws": paper.draws[:, 0].tolist()}
             yield record | about
         problem = Problem(wind_farm(), x)
         key = jax.random.split(jax.random.fold_in(key, 0), 3)[0]
-        made = budgeted(key, problem, Path(folder) / "wakes.sqlite")
+        made = run_campaign(key, problem, Path(folder) / "wakes.sqlite")
         yield _record("wake model", 0, exact, *made) | about
 
 
@@ -174,7 +178,7 @@ _DESIGNS = {
 
 def arrange(records: list[Record]) -> Record:
     """The distances of all repeats, and what they come to."""
-    repeats, wakes = _parted(records)
+    repeats, wakes = _split_records(records)
     distances = {name: [r[name] for r in repeats] for name in _DESIGNS}
     pairs = {name: _no_farther(repeats, name) for name in _DESIGNS if name != "budgeted"}
     table = ("table_size", "checked", "largest_error", "median_error")
@@ -189,7 +193,7 @@ def arrange(records: list[Record]) -> Record:
     }
 
 
-def _parted(records: list[Record]) -> tuple[list[Record], list[Record]]:
+def _split_records(records: list[Record]) -> tuple[list[Record], list[Record]]:
     wakes = [r for r in records if r["model"] == "wake model"]
     return [r for r in records if r["model"] == "table"], wakes
 
@@ -200,7 +204,7 @@ def _no_farther(repeats: list[Record], name: str) -> int:
 
 def table(records: list[Record]) -> Table:
     """A row for each design."""
-    repeats, wakes = _parted(records)
+    repeats, wakes = _split_records(records)
     rows = []
     for name, label in _DESIGNS.items():
         found = np.array([r[name] for r in repeats])
@@ -222,7 +226,7 @@ def table(records: list[Record]) -> Table:
 
 def picture(records: list[Record]) -> Figure:
     """Distances of all repeats, and the posteriors of the first."""
-    repeats, _ = _parted(records)
+    repeats, _ = _split_records(records)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name, marker in (("full", "o"), ("full, shared u", "x")):
@@ -236,7 +240,7 @@ def picture(records: list[Record]) -> Figure:
     for record in repeats[:1]:
         _draw_posteriors(right, record)
     for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     return figure
 
 

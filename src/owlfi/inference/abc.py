@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect, split_chunks
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
 from owlfi.problem.failures import check_way, without_failures
@@ -256,7 +256,7 @@ def simulate_in_chunks(
     problem: Problem, thetas: Float[Array, "t p"], quadrature: Quadrature, *, progress: bool = False
 ) -> Simulations:
     """Simulations at all thetas on one design, or at the first of them when interrupted."""
-    parts = np.array_split(np.arange(len(thetas)), -(-len(thetas) // _CHUNK))
+    parts = split_chunks(len(thetas), _CHUNK)
 
     def steps() -> Iterator[Simulations]:
         for number, part in enumerate(parts):
@@ -269,7 +269,7 @@ def simulate_in_chunks(
                 keep_failed=True,
             )
 
-    runs = collected(steps(), len(parts), "Simulating", show=progress)
+    runs = collect(steps(), len(parts), "Simulating", show=progress)
     return runs[0].join(*runs[1:])
 
 

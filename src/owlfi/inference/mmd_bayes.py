@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective
@@ -87,14 +87,14 @@ def mmd_bayes(
     target = Target(fit.objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)
-    parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
+    parts = split_chunks(draws, _CHUNK)
 
     def steps(now: Chains) -> Iterator[Draws]:
         for number, part in enumerate(parts):
             now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
             yield jax.block_until_ready(made)
 
-    done = collected(steps(now), len(parts), "MMD-Bayes", show=progress)
+    done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
     v = jnp.concatenate([made.v for made in done], 1)
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.newton import Minimum, minimise_each
 from owlfi.inference.search.objective import gauss_newton_model
@@ -63,7 +63,7 @@ def posterior_bootstrap(
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule)
-    parts = np.array_split(np.arange(draws), -(-draws // _CHUNK))
+    parts = split_chunks(draws, _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 
     def steps() -> Iterator[Minimum]:
@@ -75,7 +75,7 @@ def posterior_bootstrap(
             found = minimise_each(fit.objective, x, starts, shares=shares, model=gauss_newton_model)
             yield jax.block_until_ready(found)
 
-    minima = collected(steps(), len(parts), "Posterior bootstrap", show=progress)
+    minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     theta = jnp.concatenate([minimum.theta for minimum in minima])
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     searched = sum(int(minimum.calls.sum()) for minimum in minima)

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.mmd_bayes import diagnostics
@@ -99,7 +99,7 @@ def pseudo_marginal(
             yield states
 
     warmup = draws // 5
-    history = collected(steps(), warmup + draws, "Pseudo-marginal", show=progress)
+    history = collect(steps(), warmup + draws, "Pseudo-marginal", show=progress)
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
     v = v[:, min(warmup, v.shape[1] // 5) :]

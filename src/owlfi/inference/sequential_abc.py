@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect
 from owlfi.inference.abc import measure_distances, simulate_in_chunks, simulate_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
@@ -78,7 +78,7 @@ def sequential_abc(
     rule_key, key = jax.random.split(as_key(key))
     quadrature = as_rule(rule).quadrature(rule_key, problem)
     steps = _rounds(key, problem, quadrature, draws, keep, rounds)
-    history = collected(steps, rounds, "Sequential ABC", show=progress)
+    history = collect(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)
     about = {
         "method": "sequential ABC",

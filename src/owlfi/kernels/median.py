@@ -97,14 +97,14 @@ def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
     """The squared distances of neighbouring ranks among all pairs i < j; below them, it is 0."""
     ranks = [rank for rank in ranks if rank >= 0]
     with np.errstate(over="ignore"):  # infinite squares sort where they should
-        found = _searched(x, ranks) if ranks else []
+        found = _search(x, ranks) if ranks else []
     return [0.0] * (2 - len(found)) + found
 
 
-def _searched(x: np.ndarray, ranks: list[int]) -> list[float]:
+def _search(x: np.ndarray, ranks: list[int]) -> list[float]:
     if x.shape[1] > 1 and len(x) * (len(x) - 1) // 2 <= _KEPT:
         return np.partition(pdist(x, "sqeuclidean"), ranks)[ranks].tolist()
-    scan, interval = _prepared(x, ranks[0])
+    scan, interval = _prepare(x, ranks[0])
     while True:
         found = scan(interval)
         end = found.below + found.low + found.inside + found.high
@@ -114,19 +114,19 @@ def _searched(x: np.ndarray, ranks: list[int]) -> list[float]:
             return [_pick(found, interval, rank) for rank in ranks]
         else:
             position = (ranks[0] + 0.5 - found.below - found.low) / found.inside
-            interval = _around(found.kept, position, found.inside)
+            interval = _interval_around(found.kept, position, found.inside)
 
 
-def _prepared(x: np.ndarray, rank: int) -> tuple[Callable[[_Interval], _Bracket], _Interval]:
+def _prepare(x: np.ndarray, rank: int) -> tuple[Callable[[_Interval], _Bracket], _Interval]:
     """How to scan all pairs, and an interval to begin with that holds the rank, or nearly so."""
     pairs = len(x) * (len(x) - 1) // 2
     if x.shape[1] == 1:
         line = np.sort(x[:, 0])
-        return partial(_scan_line, line), _bisected(line, rank)
-    return partial(_scan, x), _around(_random_pairs(x), (rank + 0.5) / pairs, pairs)
+        return partial(_scan_line, line), _bisect(line, rank)
+    return partial(_scan, x), _interval_around(_random_pairs(x), (rank + 0.5) / pairs, pairs)
 
 
-def _around(sample: np.ndarray, position: float, size: int) -> _Interval:
+def _interval_around(sample: np.ndarray, position: float, size: int) -> _Interval:
     """Five standard errors around a quantile of `size` values, of which some are given."""
     width = 5 / sqrt(len(sample))
     low, high = (
@@ -136,10 +136,10 @@ def _around(sample: np.ndarray, position: float, size: int) -> _Interval:
     return _Interval(low, high, min(1, 2 * width) * size)
 
 
-def _bisected(x: np.ndarray, rank: int) -> _Interval:
+def _bisect(x: np.ndarray, rank: int) -> _Interval:
     """The same for sorted numbers, whose pairs closer than a bound are counted by searching."""
 
-    def closer(bound: float) -> int:
+    def count_closer(bound: float) -> int:
         return int((np.searchsorted(x, x + bound) - np.arange(len(x))).sum()) - len(x)
 
     low, high = 0.0, min(x[-1] - x[0], np.finfo(float).max)
@@ -147,7 +147,7 @@ def _bisected(x: np.ndarray, rank: int) -> _Interval:
     slack = _slack(x)
     while until - below > _FEW_A_ROW * len(x) and high - low > slack:
         middle = low + (high - low) / 2
-        count = closer(middle)
+        count = count_closer(middle)
         low, below, high, until = (
             (middle, count, high, until) if count <= rank else (low, below, middle, count)
         )
@@ -169,12 +169,12 @@ def _random_pairs(x: np.ndarray) -> np.ndarray:
 
 
 def _scan(x: np.ndarray, interval: _Interval) -> _Bracket:
-    def rows(start: int) -> _Bracket:
+    def scan_rows(start: int) -> _Bracket:
         with np.errstate(over="ignore"):  # each thread has its own state
-            return _bracket(_upper_block(x, start), interval)
+            return _count(_upper_block(x, start), interval)
 
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
-        return _join(list(threads.map(rows, range(0, len(x) - 1, _ROWS))))
+        return _join(list(threads.map(scan_rows, range(0, len(x) - 1, _ROWS))))
 
 
 def _scan_line(x: np.ndarray, interval: _Interval) -> _Bracket:
@@ -187,20 +187,20 @@ def _scan_line(x: np.ndarray, interval: _Interval) -> _Bracket:
     last = np.maximum(np.searchsorted(x, x + far, side="right"), first)
     counts = last - first
 
-    def rows(part: np.ndarray) -> _Bracket:
+    def scan_rows(part: np.ndarray) -> _Bracket:
         repeats = counts[part]
         ends = np.cumsum(repeats)
         offsets = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
         others = x[np.repeat(first[part], repeats) + offsets]
         squares = np.square(others - np.repeat(x[part], repeats))
         skipped = int((first[part] - part - 1).sum())
-        return _bracket(squares, interval, skipped)
+        return _count(squares, interval, skipped)
 
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _KEPT)) + 1  # bounded memory
-    return _join([rows(part) for part in np.split(i, cuts)])
+    return _join([scan_rows(part) for part in np.split(i, cuts)])
 
 
-def _bracket(squares: np.ndarray, interval: _Interval, skipped: int = 0) -> _Bracket:
+def _count(squares: np.ndarray, interval: _Interval, skipped: int = 0) -> _Bracket:
     """Where squares lie, and `skipped` ones that are known to be below."""
     low, high, expected = interval
     stride = ceil(1.5 * expected / _KEPT)

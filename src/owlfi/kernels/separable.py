@@ -55,8 +55,8 @@ def product_over_coordinates(kernel: CoordinateKernel, x: Array, y: Array) -> Ar
     x, y = as_samples(x, y)
     check_coordinates(kernel, x.shape[1])
 
-    def coordinate(total: Array, j: int) -> Array:
+    def multiply(total: Array, j: int) -> Array:
         part = kernel.restrict(slice(j, j + 1))
         return total * part.along((x[:, j, None] - y[:, j])[..., None])[..., 0]
 
-    return reduce(coordinate, range(x.shape[1]), jnp.ones((x.shape[0], y.shape[0])))
+    return reduce(multiply, range(x.shape[1]), jnp.ones((x.shape[0], y.shape[0])))

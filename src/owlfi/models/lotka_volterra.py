@@ -44,14 +44,14 @@ def _generate(theta: Float[Array, " 3"], u: Float[Array, "m s"]) -> Float[Array,
         births, eaten, deaths = theta[0] * prey, theta[1] * prey * predators, theta[2] * predators
         drift = jnp.stack([births - eaten, eaten - deaths])
         return jax.nn.relu(
-            state + drift * dt + jnp.sqrt(dt) * _correlated(births, eaten, deaths, noise)
+            state + drift * dt + jnp.sqrt(dt) * _correlate(births, eaten, deaths, noise)
         ), None
 
     start = jnp.broadcast_to(jnp.array(_START)[:, None], (2, u.shape[0]))
     return jax.lax.scan(step, start, increments)[0].T
 
 
-def _correlated(births: Array, eaten: Array, deaths: Array, noise: Array) -> Array:
+def _correlate(births: Array, eaten: Array, deaths: Array, noise: Array) -> Array:
     """The Cholesky factor of the reactions' covariance times noise; still where all are extinct."""
     first = safe_sqrt(births + eaten)
     cross = -eaten / jnp.where(first > 0, first, 1.0)

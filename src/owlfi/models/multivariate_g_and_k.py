@@ -40,10 +40,10 @@ def multivariate_g_and_k(dim: int = 10) -> Simulator:
 
 
 def _generate(theta: Float[Array, " 5"], u: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    return g_and_k_quantile(theta[:4], _correlated(theta[4], u))
+    return g_and_k_quantile(theta[:4], _correlate(theta[4], u))
 
 
-def _correlated(beside: Array, u: Float[Array, "m d"]) -> Float[Array, "m d"]:
+def _correlate(beside: Array, u: Float[Array, "m d"]) -> Float[Array, "m d"]:
     """Σ^(1/2) u: the eigenvectors of a tridiagonal Toeplitz matrix are fixed sines."""
     dim = u.shape[1]
     angles = np.pi * np.arange(1, dim + 1) / (dim + 1)

@@ -41,10 +41,10 @@ def stored_runs() -> StoredRuns:
     >>> [array.shape for array in stored_runs()]
     [(1000, 1), (1000, 10, 1), (1000, 10, 1), (100, 1)]
     """
-    noise, simulated = _stored("noise")[..., None], _stored("simulated")[..., None]
-    return StoredRuns(_stored("directions"), noise, simulated, _stored("observed"))
+    noise, simulated = _load("noise")[..., None], _load("simulated")[..., None]
+    return StoredRuns(_load("directions"), noise, simulated, _load("observed"))
 
 
-def _stored(name: str) -> Array:
+def _load(name: str) -> Array:
     with (files("owlfi") / "data" / "wind_farm" / f"{name}.npy").open("rb") as file:
         return jnp.asarray(np.load(file, allow_pickle=False))

@@ -23,11 +23,12 @@ _CLOSEST = 1e-12
 
 
 def herding(
-    key: Key[Array, ""], m: int, measure: Any, kernel: Kernel | None = None
+    key: Key[Array, ""], m: int, measure: Any, *, base_kernel: Kernel | None = None
 ) -> Float[Array, "m s"]:
     """Kernel herding: each point is the candidate that lowers the worst-case error the most.
 
-    kernel: on the space of u; a squared exponential at the median lengthscale where left out.
+    base_kernel: c, on the space of u; a squared exponential at the median lengthscale where left
+        out.
     Source: Chen, Welling and Smola, Super-samples from kernel herding (2010).
 
     >>> from owlfi.measures import Normal
@@ -36,7 +37,7 @@ def herding(
     """
     measure = as_measure(measure)
     candidates = sobol(key, _CANDIDATES, measure)
-    c = SquaredExponential(median_heuristic(candidates)) if kernel is None else kernel
+    c = base_kernel or SquaredExponential(median_heuristic(candidates))
     return candidates[_herd(c, candidates, embed(c, measure).mean(candidates), as_count("m", m))]
 
 

@@ -189,14 +189,14 @@ def _generating_vector(m: int, dim: int) -> np.ndarray:
     keep it finite in many dimensions.
     """
     residues = np.arange(m)
-    kernel = 2 * np.pi**2 * ((residues / m) ** 2 - residues / m + 1 / 6)
+    korobov = 2 * np.pi**2 * ((residues / m) ** 2 - residues / m + 1 / 6)
     rng = np.random.default_rng(m)
     count = max(8, _LATTICE_EFFORT // (m * dim))
     vector, product = np.ones(dim, int), np.ones(m)
     for j in range(dim):
         tried = rng.integers(1, m, count) if j and m > 2 else np.ones(1, int)
         tried = np.unique(np.append(tried[np.gcd(tried, m) == 1], 1))
-        factors = (1 + kernel[residues * int(z) % m] / (j + 1) ** 2 for z in tried)
+        factors = (1 + korobov[residues * int(z) % m] / (j + 1) ** 2 for z in tried)
         scored = ((float(product @ f), int(z), f) for z, f in zip(tried, factors, strict=True))
         _, vector[j], best = min(scored, key=lambda entry: entry[0])
         product = product * best

@@ -16,16 +16,15 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, brief
 from owlfi._tools.keys import as_key
-from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.kernels import Kernel
 from owlfi.kernels.median import median_heuristic
-from owlfi.measures import Measure
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
-from owlfi.weights.certificate import LARGEST_ABSOLUTE_SUM, SMALLEST_SUM, Verdict, without_estimate
+from owlfi.weights.median import median_weights
 from owlfi.weights.optimal import optimal_weights
-from owlfi.weights.quadrature import Pilot, Quadrature, unweighted, with_certificate
+from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
 from owlfi.weights.tuned import tuned_weights
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
@@ -279,18 +278,6 @@ def continue_design(
     sequence = jnp.concatenate([points, design.sequence])
     design = eqx.tree_at(lambda d: d.sequence, design, sequence)
     return design.tell(points, _factors(problem, y) * y)
-
-
-def median_weights(measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
-    """The paper's weights, or equal ones where those explode or vanish or there is one point."""
-    if len(u) == 1:
-        return unweighted(u)
-    quadrature = optimal_weights(SquaredExponential(median_heuristic(u)), measure, u)
-    if float(quadrature.sum_of_absolute_weights) > LARGEST_ABSOLUTE_SUM:
-        return with_certificate(unweighted(u), without_estimate(u, Verdict.EXPLODING))
-    if float(quadrature.sum_of_weights) < SMALLEST_SUM:
-        return with_certificate(unweighted(u), without_estimate(u, Verdict.VANISHING))
-    return quadrature
 
 
 def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:

@@ -40,7 +40,7 @@ def marginals(
             ax.axvline(float(np.asarray(truth)[j]), **_TRUTH)
         ax.set_xlabel(name)
         ax.set_yticks([])
-        _plain(ax)
+        hide_frame(ax)
     if label is not None:
         axes[0].legend(frameon=False)
     return axes
@@ -71,7 +71,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
                 ax.axhline(float(np.asarray(truth)[i]), **_TRUTH)
         ax.set_xlabel(posterior.names[j] if i == p - 1 else "")
         ax.set_ylabel(posterior.names[i] if j == 0 and i > 0 else "")
-        _plain(ax)
+        hide_frame(ax)
     return axes
 
 
@@ -87,7 +87,7 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     for j, (ax, name) in enumerate(zip(axes, result.names, strict=True)):
         ax.plot(lines[..., j].T, linewidth=0.7)
         ax.set(xlabel="step", title=name)
-        _plain(ax)
+        hide_frame(ax)
     return axes
 
 
@@ -110,7 +110,7 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
         ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
         ax.plot(middle, np.median(heights, 0), color="C0")
         ax.set_yticks([])
-        _plain(ax)
+        hide_frame(ax)
     axes[0].legend(frameon=False)
     return axes
 
@@ -124,7 +124,7 @@ def weights(quadrature: Quadrature, ax: Axes | None = None) -> Axes:
     axis.vlines(u[:, 0], 0, w, color="C0", linewidth=0.8)
     axis.axhline(1 / len(w), color="0.5", linewidth=0.8)
     axis.set(xlabel="first coordinate of u", ylabel="weight")
-    _plain(axis)
+    hide_frame(axis)
     return axis
 
 
@@ -173,5 +173,6 @@ def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> Non
     )
 
 
-def _plain(ax: Axes) -> None:
+def hide_frame(ax: Axes) -> None:
+    """Leave the axes themselves, without the lines above and to the right."""
     ax.spines[["top", "right"]].set_visible(False)

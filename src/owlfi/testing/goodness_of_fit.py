@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collected
+from owlfi._tools.progress import collect
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.kernels.median import median_heuristic
@@ -219,7 +219,7 @@ def _replicate(
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    done = collected(steps(), count, "Parametric bootstrap", show=progress)
+    done = collect(steps(), count, "Parametric bootstrap", show=progress)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *done)
 
 

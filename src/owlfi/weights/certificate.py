@@ -59,26 +59,28 @@ def explanation(
 ) -> str:
     """Whether the weights help, what limits them, and what to do."""
     if points.ndim > 2:
-        return _many(weights, certificate)
+        return _describe_many(weights, certificate)
     amplified = float(jnp.abs(weights).sum())
     m, s = points.shape
     if certificate is None:
-        return " ".join(_untuned(m, amplified, bool(jnp.ptp(weights) == 0), float(condition)))
-    return " ".join([_helps(m, certificate), *_limits(m, s, amplified, certificate)])
+        return " ".join(
+            _describe_untuned(m, amplified, bool(jnp.ptp(weights) == 0), float(condition))
+        )
+    return " ".join([_tell_gain(m, certificate), *_tell_limits(m, s, amplified, certificate)])
 
 
-def _untuned(m: int, amplified: float, equal: bool, condition: float) -> list[str]:
+def _describe_untuned(m: int, amplified: float, equal: bool, condition: float) -> list[str]:
     if equal:
         return [
             f"All points (m = {m}) have the same weight, and no simulation was used to estimate "
-            "the error; OptimallyWeighted(kernel='tuned') does."
+            "the error; OptimallyWeighted(base_kernel='tuned') does."
         ]
     size = f"The weights of the {m} points come from a kernel that never saw a simulation; "
     size += f"their absolute values sum to {amplified:.3g} (condition {condition:.0e})."
-    return [size, *_exploding(amplified)]
+    return [size, *_warn_of_explosion(amplified)]
 
 
-def _helps(m: int, certificate: Certificate) -> str:
+def _tell_gain(m: int, certificate: Certificate) -> str:
     match int(certificate.verdict):
         case Verdict.CONSTANT:
             return (
@@ -91,13 +93,13 @@ def _helps(m: int, certificate: Certificate) -> str:
             return (
                 "Equal weights are used: optimal ones explode for this kernel at these points "
                 f"(absolute values that sum to more than {LARGEST_ABSOLUTE_SUM:.0f}) and would "
-                "amplify every deviation. Use kernel='tuned', sobol points, or more points."
+                "amplify every deviation. Use base_kernel='tuned', sobol points, or more points."
             )
         case Verdict.VANISHING:
             return (
                 "Equal weights are used: optimal ones nearly vanish (they sum to less than "
                 f"{SMALLEST_SUM}), since the kernel sees too little around these {m} points. Use "
-                "kernel='tuned', or more points."
+                "base_kernel='tuned', or more points."
             )
         case Verdict.UNEXPLAINED:
             return (
@@ -119,7 +121,7 @@ def _helps(m: int, certificate: Certificate) -> str:
     )
 
 
-def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
+def _tell_limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
     if bool(jnp.isnan(certificate.excess)) or int(certificate.verdict) == Verdict.CONSTANT:
         return []
     found = []
@@ -143,19 +145,19 @@ def _limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[
         )
     elif int(certificate.family) > 0 and unexplained > _NOTHING:
         found.append("A rough kernel fitted y best: more points help, at a slower rate.")
-    return [*found, *_exploding(amplified)]
+    return [*found, *_warn_of_explosion(amplified)]
 
 
-def _exploding(amplified: float) -> list[str]:
+def _warn_of_explosion(amplified: float) -> list[str]:
     if amplified <= LARGEST_ABSOLUTE_SUM:
         return []
     return [
         f"The weights explode (their absolute values sum to {amplified:.0f}): a small deviation of "
-        "one simulation is amplified. Use kernel='tuned', sobol points, or a larger nugget."
+        "one simulation is amplified. Use base_kernel='tuned', sobol points, or a larger nugget."
     ]
 
 
-def _many(weights: Array, certificate: Certificate | None) -> str:
+def _describe_many(weights: Array, certificate: Certificate | None) -> str:
     amplified = np.abs(np.asarray(weights)).sum(-1)
     count = amplified.size
     text = f"{count} designs; the absolute weights of the worst sum to {amplified.max():.3g}."

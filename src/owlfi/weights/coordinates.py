@@ -27,7 +27,7 @@ def coordinate_systems(measure: Measure, u: Float[Array, "... s"]) -> list[Syste
         return [(measure, u)]
     ends = np.cumsum([part.dim for part in parts])[:-1]
     columns = jnp.split(u, ends, axis=-1)
-    scored = [_scored(part, column) for part, column in zip(parts, columns, strict=True)]
+    scored = [_score(part, column) for part, column in zip(parts, columns, strict=True)]
     laws, points = zip(*scored, strict=True)
     law = laws[0] if len(laws) == 1 else Product(*laws)
     return [(measure, u), (law, jnp.concatenate(points, -1))]
@@ -37,7 +37,7 @@ def _has_scores(part: Measure) -> bool:
     return isinstance(part, Family) and not isinstance(part, (DiscreteFamily, Normal, Uniform))
 
 
-def _scored(part: Measure, u: Array) -> System:
+def _score(part: Measure, u: Array) -> System:
     """Φ⁻¹(F(u)), from the nearer end of the distribution."""
     if not (isinstance(part, Family) and _has_scores(part)):
         return part, u

@@ -27,12 +27,12 @@ _ROUNDING = 1e-15  # of a factorisation, for each point
 _LOG_LENGTHSCALE = 5.0  # either way, from the spread of the coordinate
 
 
-def _matern(nu: float, lengthscale: Array) -> CoordinateKernel:
+def product_matern(nu: float, lengthscale: Array) -> CoordinateKernel:
+    """The product over the coordinates of one-dimensional Matérn kernels."""
     return Separable(Matern(nu=nu, lengthscale=lengthscale))
 
 
-FAMILIES = (SquaredExponential, partial(_matern, 2.5), partial(_matern, 1.5))
-FAMILY_NAMES = ("squared exponential", "Matérn 5/2", "Matérn 3/2")
+FAMILIES = (SquaredExponential, partial(product_matern, 2.5), partial(product_matern, 1.5))
 
 
 def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
@@ -47,7 +47,7 @@ def families_in(dim: int) -> tuple:
     return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
 
 
-class Fit(NamedTuple):
+class KernelFit(NamedTuple):
     """A kernel c + constant with nugget, in units of c; leading axes are separate designs."""
 
     coordinates: Int[Array, "..."]
@@ -95,7 +95,7 @@ class Criterion(NamedTuple):
         identity = jnp.eye(len(self.points))
         distances = squared_distances(self.points, self.points, self.scales) if self.shared else 0.0
 
-        def regularised(family: Array, x: Array) -> Array:
+        def evaluate(family: Array, x: Array) -> Array:
             nugget, constant, lengthscale = self.parameters(x)
             if self.shared:  # then the distances are computed once
                 gram = jnp.exp(-0.5 * distances * (self.scales[0] / lengthscale[0]) ** 2)
@@ -103,7 +103,7 @@ class Criterion(NamedTuple):
                 gram = base_gram(family, lengthscale, self.points)
             return gram + constant + nugget * identity
 
-        return regularised
+        return evaluate
 
 
 @jax.custom_vjp
@@ -115,22 +115,22 @@ def likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
 def _likelihood_and_parts(matrix: Array, grams: Array) -> tuple[Array, tuple[Array, Array]]:
     m = matrix.shape[0]
     factor = jnp.linalg.cholesky(matrix)
-    inverse = _inverse(factor)
+    inverse = _invert(factor)
     traces = jnp.einsum("ij,tij->t", inverse, grams)
     value = m * jnp.log(traces).mean() + 2 * jnp.log(jnp.diagonal(factor)).sum()
     return value, (inverse, jnp.einsum("t,tij->ij", 1 / (traces * len(traces)), grams))
 
 
-def _inverse(factor: Array) -> Array:
+def _invert(factor: Array) -> Array:
     """(L Lᵀ)⁻¹; small ones row by row, which many designs can do side by side."""
     m = factor.shape[0]
     if m > _SMALL_DESIGN:
         return jax.scipy.linalg.cho_solve((factor, True), jnp.eye(m))
 
-    def row(i: Array, found: Array) -> Array:
+    def solve_row(i: Array, found: Array) -> Array:
         return found.at[i].set((jnp.eye(m)[i] - factor[i] @ found) / factor[i, i])
 
-    root = jax.lax.fori_loop(0, m, row, jnp.zeros((m, m)))
+    root = jax.lax.fori_loop(0, m, solve_row, jnp.zeros((m, m)))
     return root.T @ root
 
 
@@ -149,7 +149,7 @@ def fit(
     scales: Float[Array, "g s"],
     outermost: Float[Array, "b m"],
     typical: Float[Array, " m"],
-) -> Fit:
+) -> KernelFit:
     """The kernel of each design, pooled over its t thetas.
 
     points: in g systems of coordinates, of which the best is chosen.
@@ -158,21 +158,25 @@ def fit(
     typical: weights of the points that stand for the measure, by which kernels are compared.
     """
 
-    def one(design: tuple[Array, Array, Array]) -> Fit:
+    def fit_one(design: tuple[Array, Array, Array]) -> KernelFit:
         return _fit_one(*design, scales, typical)
 
     # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
     at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
-    return jax.lax.map(one, (points, grams, outermost), batch_size=at_once)
+    return jax.lax.map(fit_one, (points, grams, outermost), batch_size=at_once)
 
 
-def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typical: Array) -> Fit:
+def _fit_one(
+    points: Array, grams: Array, outermost: Array, scales: Array, typical: Array
+) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
     widths = scales * points.shape[-1] ** 0.5
     start = Criterion(points[0], widths[0]).start()
 
-    def stage(best: tuple[Fit, Array], number: Array) -> tuple[tuple[Fit, Array], None]:
+    def try_stage(
+        best: tuple[KernelFit, Array], number: Array
+    ) -> tuple[tuple[KernelFit, Array], None]:
         searching = number < systems
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
@@ -186,35 +190,37 @@ def _fit_one(points: Array, grams: Array, outermost: Array, scales: Array, typic
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
 
-    nothing = Fit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
+    nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
     stages = jnp.arange(systems + len(families_in(points.shape[-1])) - 1)
-    return jax.lax.scan(stage, (nothing, start), stages)[0][0]
+    return jax.lax.scan(try_stage, (nothing, start), stages)[0][0]
 
 
 @eqx.filter_jit
-def better_of(
-    fitted: Fit,
-    known: Fit,
+def choose_better(
+    fitted: KernelFit,
+    known: KernelFit,
     points: Float[Array, "b g m s"],
     grams: Float[Array, "b t m m"],
     outermost: Float[Array, "b m"],
     typical: Float[Array, " m"],
-) -> Fit:
+) -> KernelFit:
     """The kernels fitted to the designs, or those known from others where these fit better."""
 
-    def one(design: tuple[Fit, Fit, Array, Array, Array]) -> Fit:
+    def compare(design: tuple[KernelFit, KernelFit, Array, Array, Array]) -> KernelFit:
         fitted, known, systems, grams, outermost = design
         gram = base_gram(known.family, known.lengthscale, systems[known.coordinates])
         # More points need more of a nugget to be told apart.
         rounding = _ROUNDING * len(gram) * (1 + known.constant)
         nugget = jnp.maximum(known.nugget, rounding)
         matrix = gram + known.constant + nugget * jnp.eye(len(gram))
-        kernel = known.coordinates, known.family, nugget, known.constant, known.lengthscale
-        found = assess(*kernel, matrix, grams, outermost, typical)
+        parameters = nugget, known.constant, known.lengthscale
+        found = assess(
+            known.coordinates, known.family, *parameters, matrix, grams, outermost, typical
+        )
         better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
         return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
 
-    return jax.lax.map(one, (fitted, known, points, grams, outermost))
+    return jax.lax.map(compare, (fitted, known, points, grams, outermost))
 
 
 def assess(
@@ -227,17 +233,17 @@ def assess(
     grams: Float[Array, "t m m"],
     outermost: Float[Array, " m"],
     typical: Float[Array, " m"],
-) -> Fit:
+) -> KernelFit:
     """How well a kernel fits one design."""
     m = len(matrix)
-    inverse = _inverse(jnp.linalg.cholesky(matrix))
+    inverse = _invert(jnp.linalg.cholesky(matrix))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
     precision = jnp.diagonal(inverse)
     left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
     variance = jnp.einsum("ij,tij->t", inverse, grams) / m
     standardised = left_out * precision / variance[:, None]
     unexplained = (left_out @ typical) / jnp.maximum(constant_errors(grams, typical), _TINY)
-    return Fit(
+    return KernelFit(
         coordinates,
         family,
         lengthscale,

@@ -25,10 +25,12 @@ _ENTRIES_AT_ONCE = 2**22
 _PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
 
 
-def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1e-8) -> Quadrature:
+def optimal_weights(
+    base_kernel: Kernel, measure: Any, points: Any, *, nugget: float = 1e-8
+) -> Quadrature:
     """The quadrature with weights (C + nugget·1)⁻¹ z at the given points.
 
-    kernel: the base kernel c, on the space of u.
+    base_kernel: c, on the space of u.
     measure: the distribution of u.
     points: (m, s), (m,) where s = 1, or (..., m, s) for many designs in one call.
     nugget: added to the diagonal of C, so in units of c(u, u), which is 1 for kernels that are not
@@ -50,24 +52,27 @@ def optimal_weights(kernel: Kernel, measure: Any, points: Any, nugget: float = 1
     jitter = as_array("nugget", nugget)
     if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
         raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
-    embedding = embed(kernel, measure)
-    if u.ndim == 2 and not is_traced(u, measure, kernel, jitter):
+    embedding = embed(base_kernel, measure)
+    if u.ndim == 2 and not is_traced(u, measure, base_kernel, jitter):
         for solve_structured in (solve_lattice, solve_grid):
-            solution = solve_structured(kernel, measure, u, jitter)
+            solution = solve_structured(base_kernel, measure, u, jitter)
             if solution is not None:
-                return _quadrature(u, solution)
+                return _as_quadrature(u, solution)
     if u.shape[-2] > _LARGEST_DENSE:
         raise ValueError(
             f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
             "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
         )
     designs = u.reshape(-1, *u.shape[-2:])
-    solutions = _solve_dense(kernel, designs, _means(embedding, designs), embedding.norm2, jitter)
-    return _quadrature(u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions))
+    z = _means(embedding, designs)
+    solutions = _solve_dense(base_kernel, designs, z, embedding.norm2, jitter)
+    return _as_quadrature(
+        u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions)
+    )
 
 
 def squared_worst_case_error(
-    kernel: Kernel, measure: Any, points: Any, weights: Any = None
+    base_kernel: Kernel, measure: Any, points: Any, weights: Any = None
 ) -> Float[Array, "..."]:
     """I - 2 wᵀz + wᵀCw of any weights (m,) at points (m, s); equal weights where left out.
 
@@ -82,12 +87,13 @@ def squared_worst_case_error(
     measure = as_measure(measure)
     u = as_points("points", points, measure, batched=True)
     w = equal_shares(u) if weights is None else as_weights("weights", weights, u)
-    embedding = embed(kernel, measure)
+    embedding = embed(base_kernel, measure)
     cross = (w * _means(embedding, u)).sum(-1)
-    return embedding.norm2 - 2 * cross + _own(kernel, u, jnp.broadcast_to(w, u.shape[:-1]))
+    own = _quadratic_form(base_kernel, u, jnp.broadcast_to(w, u.shape[:-1]))
+    return embedding.norm2 - 2 * cross + own
 
 
-def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
+def equal_weights(base_kernel: Kernel, measure: Any, points: Any) -> Quadrature:
     """The quadrature with weights 1/m at points (m, s) or (..., m, s), and its worst-case error.
 
     >>> from owlfi.kernels import SquaredExponential
@@ -96,7 +102,7 @@ def equal_weights(kernel: Kernel, measure: Any, points: Any) -> Quadrature:
     Array([0.5, 0.5], dtype=float64)
     """
     u = as_points("points", points, as_measure(measure), batched=True)
-    error = squared_worst_case_error(kernel, measure, u)
+    error = squared_worst_case_error(base_kernel, measure, u)
     return Quadrature(u, equal_shares(u), error, jnp.ones_like(error), jnp.zeros_like(error))
 
 
@@ -105,30 +111,36 @@ def _means(embedding: Embedding, u: Array) -> Array:
 
 
 @eqx.filter_jit
-def _own(kernel: Kernel, u: Float[Array, "... m s"], w: Float[Array, "... m"]) -> Array:
+def _quadratic_form(
+    base_kernel: Kernel, u: Float[Array, "... m s"], w: Float[Array, "... m"]
+) -> Array:
     """wᵀCw of each design, a few rows of C at a time, and by differences: it keeps all digits."""
     m = u.shape[-2]
 
-    def one(design: tuple[Array, Array]) -> Array:
+    def sum_pairs(design: tuple[Array, Array]) -> Array:
         points, weights = design
-        row = jax.checkpoint(lambda point: kernel.gram(point[None], points)[0] @ weights)
-        return weights @ jax.lax.map(row, points, batch_size=min(m, max(1, _PAIRS_AT_ONCE // m)))
+        sum_row = jax.checkpoint(lambda point: base_kernel.gram(point[None], points)[0] @ weights)
+        at_once = min(m, max(1, _PAIRS_AT_ONCE // m))
+        return weights @ jax.lax.map(sum_row, points, batch_size=at_once)
 
-    return jax.lax.map(one, (u.reshape(-1, *u.shape[-2:]), w.reshape(-1, m))).reshape(u.shape[:-2])
+    designs = u.reshape(-1, *u.shape[-2:])
+    return jax.lax.map(sum_pairs, (designs, w.reshape(-1, m))).reshape(u.shape[:-2])
 
 
-def _quadrature(u: Array, solution: Solution) -> Quadrature:
+def _as_quadrature(u: Array, solution: Solution) -> Quadrature:
     error = solution.norm2 - 2 * solution.cross + solution.own
     return Quadrature(u, solution.weights, error, solution.condition, solution.nugget)
 
 
 @eqx.filter_jit
-def _solve_dense(kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
+def _solve_dense(
+    base_kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget: Array
+) -> Solution:
     """Weights for designs (b, m, s) with embeddings z (b, m)."""
 
     def solve(design: tuple[Array, Array]) -> Solution:
         u, zu = design
-        return solve_gram(kernel.gram(u, u), zu, norm2, nugget)
+        return solve_gram(base_kernel.gram(u, u), zu, norm2, nugget)
 
     # Side by side only while small: XLA's batched triangular solve is slow, LAPACK's is not.
     m = designs.shape[1]
@@ -141,12 +153,12 @@ def solve_gram(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
     found = _factorise(jax.lax.stop_gradient(gram), jax.lax.stop_gradient(nugget))
     jitter = nugget + jax.lax.stop_gradient(found.nugget - nugget)
 
-    def regularised(v: Array) -> Array:
+    def multiply(v: Array) -> Array:
         return gram @ v + jitter * v
 
     # The derivative comes from the linear system, not through the search for a nugget.
     w = jax.lax.custom_linear_solve(
-        regularised, z, lambda _, b: _solve(found.factor, b), symmetric=True
+        multiply, z, lambda _, b: _solve(found.factor, b), symmetric=True
     )
     return Solution(w, z @ w, w @ (gram @ w), norm2, found.condition, found.nugget)
 
@@ -165,7 +177,7 @@ def _factorise(gram: Array, nugget: Array) -> _Factorisation:
     scale = jnp.trace(gram) / m
     norm = jnp.abs(gram).sum(0).max()
 
-    def singular(found: _Factorisation) -> Array:
+    def is_singular(found: _Factorisation) -> Array:
         regular = found.condition < LARGEST_CONDITION  # NaN is not
         return ~regular & (found.nugget < scale)
 
@@ -176,7 +188,7 @@ def _factorise(gram: Array, nugget: Array) -> _Factorisation:
         return _Factorisation(factor, jitter, (norm + jitter) * _inverse_norm(factor))
 
     untried = _Factorisation(jnp.zeros_like(gram), jnp.array(-1.0), jnp.array(jnp.inf))
-    return jax.lax.while_loop(singular, attempt, untried)
+    return jax.lax.while_loop(is_singular, attempt, untried)
 
 
 def _solve(factor: Array, b: Array) -> Array:

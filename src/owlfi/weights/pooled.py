@@ -19,14 +19,14 @@ from owlfi.weights.coordinates import coordinate_systems
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     Criterion,
-    Fit,
+    KernelFit,
     assess,
     constant_errors,
     families_in,
     likelihood,
 )
 from owlfi.weights.optimal import optimal_weights
-from owlfi.weights.quadrature import Quadrature, unweighted, with_certificate
+from owlfi.weights.quadrature import Quadrature, equal_shares, unweighted, with_certificate
 from owlfi.weights.tuned import FEWEST, natural_scales, outermost_points
 
 _LEAST_NUGGET = 1e-8  # smaller ones would trust rounding
@@ -34,10 +34,10 @@ _TOLERANCE = 1e-6
 _TRIALS = 200
 
 
-def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
+def pooled_weights(data_kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature:
     """Weights for designs (t, m, s) on which y (t, m, d) was simulated, one theta each.
 
-    kernel: the data kernel k.
+    data_kernel: k, between simulations and observations.
     measure: the distribution of u.
 
     One base kernel is fitted to all thetas together, otherwise as in `tuned_weights`. The
@@ -61,88 +61,85 @@ def pooled_weights(kernel: Any, measure: Any, points: Any, y: Any) -> Quadrature
             "points must have shape (t, m, s) and y (t, m, d), a design of at least "
             f"{FEWEST} points for each theta; got {u.shape} and {rows.shape}"
         )
-    k, noise = as_kernel(kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
+    k, noise = as_kernel(data_kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
     # The same noise in K as in C, or smooth simulations would look smoother than any kernel.
     grams = jax.lax.map(lambda sample: k.gram(sample, sample) + noise, rows)
-    fitted = min(_fits(measure, u, grams[:, None]), key=_unexplained)
-    if not _unexplained(fitted) <= LARGEST_UNEXPLAINED:
+    best = min(_fit_all(measure, u, grams[:, None]), key=lambda fit: fit.unexplained)
+    if not best.unexplained <= LARGEST_UNEXPLAINED:
         return with_certificate(unweighted(u), without_estimate(u, Verdict.UNEXPLAINED))
-    quadrature = _optimal(fitted)
-    certificate = _certificate(fitted, quadrature)
+    quadrature = _weigh(best)
+    certificate = _certify(best, quadrature)
     return with_certificate(eqx.tree_at(lambda q: q.points, quadrature, u), certificate)
 
 
-class _Fitted(NamedTuple):
+class _PooledFit(NamedTuple):
     """One kernel in one system of coordinates, assessed at each design."""
 
     law: Measure
     points: Float[Array, "t m s"]
     grams: Float[Array, "t 1 m m"]
-    found: Fit
+    found: KernelFit
+
+    @property
+    def unexplained(self) -> float:
+        """On average over the designs."""
+        return float(self.found.unexplained.mean())
 
 
-def _unexplained(fitted: _Fitted) -> float:
-    return float(fitted.found.unexplained.mean())
-
-
-def _fits(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list[_Fitted]:
+def _fit_all(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list[_PooledFit]:
     """Every family in every system of coordinates."""
     ends = outermost_points(measure, u)
 
-    def fitted(law: Measure, points: Array, family: int) -> _Fitted:
+    def fit(law: Measure, points: Array, family: int) -> _PooledFit:
         scales = natural_scales(law, points)
         found = _fit(jnp.array(family), points, jnp.asarray(scales), grams, jnp.asarray(ends))
-        return _Fitted(law, points, grams, found)
+        return _PooledFit(law, points, grams, found)
 
     systems = coordinate_systems(measure, u)
     return [
-        fitted(*system, family)
+        fit(*system, family)
         for system in systems
         for family in range(len(families_in(u.shape[-1])))
     ]
 
 
 @eqx.filter_jit
-def _fit(family: Array, points: Array, scales: Array, grams: Array, ends: Array) -> Fit:
+def _fit(family: Array, points: Array, scales: Array, grams: Array, ends: Array) -> KernelFit:
     """The kernel that is most likely for all designs, and its errors at each."""
     widths = scales * points.shape[-1] ** 0.5
 
-    def pooled(x: Array) -> Array:
+    def pooled_likelihood(x: Array) -> Array:
         def one(u: Array, gram: Array) -> Array:
             return likelihood(Criterion(u, widths, _LEAST_NUGGET).matrix()(family, x), gram)
 
         return jax.vmap(one)(points, grams).mean()
 
     start = Criterion(points[0], widths).start()
-    x = minimise(pooled, start, trials=_TRIALS, tolerance=_TOLERANCE)
+    x = minimise(pooled_likelihood, start, trials=_TRIALS, tolerance=_TOLERANCE)
 
-    def assessed(u: Array, gram: Array, end: Array) -> Fit:
+    def assess_design(u: Array, gram: Array, end: Array) -> KernelFit:
         criterion = Criterion(u, widths, _LEAST_NUGGET)
         parameters, matrix = criterion.parameters(x), criterion.matrix()(family, x)
-        return assess(jnp.array(0), family, *parameters, matrix, gram, end, _equal(u))
+        return assess(jnp.array(0), family, *parameters, matrix, gram, end, equal_shares(u))
 
-    return jax.vmap(assessed)(points, grams, ends)
-
-
-def _equal(u: Float[Array, "m s"]) -> Float[Array, " m"]:
-    return jnp.full(len(u), 1 / len(u))
+    return jax.vmap(assess_design)(points, grams, ends)
 
 
-def _optimal(fitted: _Fitted) -> Quadrature:
-    """Of the fitted kernel, as they come: all thetas speak for it."""
-    found = fitted.found
-    base = FAMILIES[int(found.family[0])](found.lengthscale[0]) + found.constant[0]
-    return optimal_weights(base, fitted.law, fitted.points, float(found.nugget[0]))
+def _weigh(fit: _PooledFit) -> Quadrature:
+    """By the fitted kernel, as weights come: all thetas speak for it."""
+    found = fit.found
+    base_kernel = FAMILIES[int(found.family[0])](found.lengthscale[0]) + found.constant[0]
+    return optimal_weights(base_kernel, fit.law, fit.points, nugget=float(found.nugget[0]))
 
 
-def _certificate(fitted: _Fitted, quadrature: Quadrature) -> Certificate:
-    found = fitted.found
+def _certify(fit: _PooledFit, quadrature: Quadrature) -> Certificate:
+    found = fit.found
     noise = quadrature.nugget * (quadrature.weights**2).sum(-1)
     # Of one process: a variance for each theta would rest on its few points.
     excess = found.variance.mean() * (quadrature.squared_worst_case_error + noise)
     return Certificate(
         excess * jnp.maximum(found.tails.mean(), 1.0),
-        constant_errors(fitted.grams, _equal(fitted.points[0]))[:, 0] / fitted.points.shape[1],
+        constant_errors(fit.grams, equal_shares(fit.points[0]))[:, 0] / fit.points.shape[1],
         found.unexplained,
         found.tails,
         found.lengthscale,

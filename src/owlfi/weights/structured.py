@@ -28,19 +28,19 @@ class Solution(NamedTuple):
 
 
 def solve_lattice(
-    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
+    base_kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
 ) -> Solution | None:
     """Weights on a rank-1 lattice: its Gram matrix is circulant, so the FFT diagonalises it."""
-    periodic = kernel.kernel if isinstance(kernel, ScaledKernel) else kernel
+    periodic = base_kernel.kernel if isinstance(base_kernel, ScaledKernel) else base_kernel
     if not (isinstance(periodic, Korobov) and isinstance(measure, Uniform)):
         return None
     if not _is_lattice(np.asarray(u / periodic.period)):
         return None
-    embedding = embed(kernel, measure)
+    embedding = embed(base_kernel, measure)
     z = embedding.mean(u)
-    first_column = kernel.gram(u, u[:1])[:, 0]
+    first_column = base_kernel.gram(u, u[:1])[:, 0]
     spectrum = jnp.fft.rfft(first_column)
-    jitter = _grown_nugget(np.asarray(spectrum.real), float(nugget), float(first_column[0]))
+    jitter = _grow_nugget(np.asarray(spectrum.real), float(nugget), float(first_column[0]))
     eigenvalues = spectrum.real + jitter
     w = jnp.fft.irfft(jnp.fft.rfft(z) / eigenvalues, u.shape[0])
     own = w @ jnp.fft.irfft(jnp.fft.rfft(w) * spectrum, u.shape[0])
@@ -48,7 +48,7 @@ def solve_lattice(
     return Solution(w, w @ z, own, embedding.norm2, condition, jnp.asarray(jitter, float))
 
 
-def _grown_nugget(spectrum: np.ndarray, nugget: float, scale: float) -> float:
+def _grow_nugget(spectrum: np.ndarray, nugget: float, scale: float) -> float:
     """The nugget, or the first larger one that leaves the matrix regular in doubles."""
     low, high = spectrum.min(), spectrum.max()
     while not high + nugget < LARGEST_CONDITION * (low + nugget) and nugget < scale:
@@ -67,23 +67,23 @@ def _is_lattice(phases: np.ndarray) -> bool:
 
 
 def solve_grid(
-    kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
+    base_kernel: Kernel, measure: Measure, u: Float[Array, "m s"], nugget: Array
 ) -> Solution | None:
     """Weights on a tensor grid: with C a Kronecker product, so are its eigenvectors Q.
 
     C + nugget·1 = Q (Λ + nugget·1) Qᵀ is inverted one axis at a time, so that the nugget need not
     grow as long as every axis is regular: C itself may have a far larger condition number.
     """
-    if not (isinstance(kernel, CoordinateKernel) and kernel.separable(measure.dim)):
+    if not (isinstance(base_kernel, CoordinateKernel) and base_kernel.separable(measure.dim)):
         return None
     parts = measure.parts if isinstance(measure, Product) else (measure,)
     if not all(isinstance(part, Family) for part in parts):
         return None
-    axes = _grid_axes(np.asarray(u))
+    axes = _find_grid_axes(np.asarray(u))
     if axes is None:
         return None
     problems = [
-        _axis_problem(kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None])
+        _pose_on_axis(base_kernel.restrict(slice(j, j + 1)), coordinate(measure, j), axis[:, None])
         for j, axis in enumerate(axes)
     ]
     grams, means, norms2 = zip(*problems, strict=True)
@@ -91,7 +91,7 @@ def solve_grid(
     spectrum = _outer([v.clip(0) for v in values])  # below 0 is rounding
     jitter = float(nugget)
     if not all(v.max() < LARGEST_CONDITION * v.min() for v in values):
-        jitter = _grown_nugget(spectrum, jitter, float(spectrum.mean()))
+        jitter = _grow_nugget(spectrum, jitter, float(spectrum.mean()))
     eigenvalues = spectrum + jitter
     z = _outer([mean @ q for mean, q in zip(means, vectors, strict=True)])  # in the basis Q
     w = z / eigenvalues
@@ -103,12 +103,12 @@ def solve_grid(
     return Solution(*(jnp.asarray(number, float) for number in numbers))
 
 
-def _axis_problem(
-    kernel: CoordinateKernel, measure: Measure, u: Float[Array, "n 1"]
+def _pose_on_axis(
+    base_kernel: CoordinateKernel, measure: Measure, u: Float[Array, "n 1"]
 ) -> tuple[np.ndarray, np.ndarray, Array]:
     """C, z and the squared norm of the embedding, along one coordinate."""
-    embedding = embed(kernel, measure)
-    return np.asarray(kernel.gram(u, u)), np.asarray(embedding.mean(u)), embedding.norm2
+    embedding = embed(base_kernel, measure)
+    return np.asarray(base_kernel.gram(u, u)), np.asarray(embedding.mean(u)), embedding.norm2
 
 
 def _outer(vectors: Sequence[np.ndarray]) -> np.ndarray:
@@ -122,7 +122,7 @@ def _apply(matrices: Sequence[np.ndarray], tensor: np.ndarray) -> np.ndarray:
     return tensor
 
 
-def _grid_axes(u: np.ndarray) -> list[Array] | None:
+def _find_grid_axes(u: np.ndarray) -> list[Array] | None:
     """The axes of a full grid whose last coordinate runs fastest, or None."""
     firsts = [np.sort(np.unique(column, return_index=True)[1]) for column in u.T]
     axes = [column[index] for column, index in zip(u.T, firsts, strict=True)]

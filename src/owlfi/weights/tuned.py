@@ -21,7 +21,14 @@ from owlfi.weights.certificate import (
     without_estimate,
 )
 from owlfi.weights.coordinates import coordinate_systems
-from owlfi.weights.kernel_fit import FAMILIES, Fit, base_gram, better_of, constant_errors, fit
+from owlfi.weights.kernel_fit import (
+    FAMILIES,
+    KernelFit,
+    base_gram,
+    choose_better,
+    constant_errors,
+    fit,
+)
 from owlfi.weights.optimal import solve_gram
 from owlfi.weights.quadrature import Quadrature, unweighted, with_certificate
 
@@ -35,11 +42,11 @@ _CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
 
 
 def tuned_weights(
-    kernel: Any, measure: Any, points: Any, y: Any, *, most_noise: float = jnp.inf
+    data_kernel: Any, measure: Any, points: Any, y: Any, *, most_noise: float = jnp.inf
 ) -> Quadrature:
     """Weights for the points, tuned to what was simulated on them.
 
-    kernel: the data kernel k.
+    data_kernel: k, between simulations and observations.
     measure: the distribution of u.
     points: (m, s), or (b, m, s) for a design each with a kernel of its own.
     y: (m, d) simulated on the points at one theta; (t, m, d) at several thetas, whose weights are
@@ -62,9 +69,9 @@ def tuned_weights(
     >>> float(quadrature.certificate.excess) < 1e-5
     True
     """
-    k, measure = as_kernel(kernel), as_measure(measure)
+    k, measure = as_kernel(data_kernel), as_measure(measure)
     u = as_points("points", points, measure, batched=True)
-    samples = _samples(u, as_rows("y", y, batched=True))
+    samples = _as_samples(u, as_rows("y", y, batched=True))
     if u.shape[-2] < FEWEST:
         return with_certificate(unweighted(u), without_estimate(u, Verdict.TOO_FEW))
     designs = u.reshape(-1, *u.shape[-2:])
@@ -72,7 +79,7 @@ def tuned_weights(
     return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
 
 
-def _samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
+def _as_samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
     batch = u.shape[:-2]
     if y.shape[-2] != u.shape[-2] or y.shape[: len(batch)] != batch or y.ndim > u.ndim + 1:
         raise ValueError(
@@ -90,17 +97,17 @@ class Tuning(NamedTuple):
     """The measure of the noise in each system of coordinates."""
     points: Float[Array, "b m s"]
     """The designs in the coordinates that were chosen."""
-    fit: Fit
+    fit: KernelFit
     quadrature: Quadrature
 
 
 def tune(
-    k: Kernel,
+    data_kernel: Kernel,
     measure: Measure,
     designs: Float[Array, "b m s"],
     samples: Float[Array, "b t m d"],
     plain: Float[Array, " m"] | None = None,
-    known: Fit | None = None,
+    known: KernelFit | None = None,
     most_noise: float = jnp.inf,
 ) -> Tuning:
     """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
@@ -112,31 +119,31 @@ def tune(
     m = designs.shape[1]
     plain = jnp.full(m, 1 / m) if plain is None else plain
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
-    grams = _grams(k, samples[..., :_LARGEST_FIT, :])
+    grams = _data_grams(data_kernel, samples[..., :_LARGEST_FIT, :])
     first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
     scales = np.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
     outermost = outermost_points(measure, designs[:, :_LARGEST_FIT])
     typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
     fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
     if known is not None:
-        fitted = better_of(fitted, known, first, grams, jnp.asarray(outermost), typical)
+        fitted = choose_better(fitted, known, first, grams, jnp.asarray(outermost), typical)
     points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
     calm, equal = _solve(
-        points, *_embedded(laws, points, fitted), fitted, plain, jnp.array(most_noise)
+        points, *_embed_designs(laws, points, fitted), fitted, plain, jnp.array(most_noise)
     )
-    quadrature = _certified(designs, fitted, calm, equal, grams)
+    quadrature = _certify(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
 
 @eqx.filter_jit
-def _certified(
-    designs: Array, fitted: Fit, calm: "_Weights", equal: "_Weights", grams: Array
+def _certify(
+    designs: Array, fitted: KernelFit, calm: "_Weights", equal: "_Weights", grams: Array
 ) -> Quadrature:
     """The calm weights, or equal ones where those would do no good."""
     constant = _is_constant(grams)
     verdict = _verdict(constant, fitted.unexplained, calm.risk, equal.risk)
     weighted = verdict == Verdict.WEIGHTED
-    chosen = jax.tree.map(partial(_either, weighted), calm, equal)
+    chosen = jax.tree.map(partial(_choose, weighted), calm, equal)
     # Beyond the outermost points the error is as much larger than predicted as it is at them.
     excess = fitted.variance * calm.risk * jnp.maximum(fitted.tails, 1.0)
     equal_excess = fitted.variance * equal.risk
@@ -156,13 +163,13 @@ def _certified(
     )
 
 
-def _either(which: Array, yes: Array, no: Array) -> Array:
+def _choose(which: Array, yes: Array, no: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 @eqx.filter_jit
-def _grams(k: Kernel, samples: Array) -> Float[Array, "b t m m"]:
-    return jax.lax.map(lambda rows: jax.lax.map(lambda y: k.gram(y, y), rows), samples)
+def _data_grams(data_kernel: Kernel, samples: Array) -> Float[Array, "b t m m"]:
+    return jax.lax.map(lambda rows: jax.lax.map(lambda y: data_kernel.gram(y, y), rows), samples)
 
 
 def natural_scales(measure: Measure, designs: Array) -> np.ndarray:
@@ -184,43 +191,45 @@ def outermost_points(measure: Measure, designs: Array) -> np.ndarray:
     return counts / np.maximum(counts.sum(-1, keepdims=True), 1.0)
 
 
-def _embedded(laws: tuple[Measure, ...], points: Array, fitted: Fit) -> tuple[Array, Array]:
+def _embed_designs(
+    laws: tuple[Measure, ...], points: Array, fitted: KernelFit
+) -> tuple[Array, Array]:
     """z (b, m) and norm2 (b,) of each design's own kernel, without its constant."""
     z, norm2 = jnp.zeros(points.shape[:2]), jnp.zeros(len(points))
     pairs = np.stack([fitted.coordinates, fitted.family], 1)
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
-        means, norms = _embeddings(
+        means, norms = _embed_side_by_side(
             int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
         )
         z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
     return z, norm2
 
 
-def _embeddings(
+def _embed_side_by_side(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
     """Side by side as far as the law can be traced, compiled where its numbers can be, too."""
     if on_host(law):
         each = zip(lengthscales, points, strict=True)
-        means, norms = zip(*(_embedding(family, law, *design) for design in each), strict=True)
+        means, norms = zip(*(_embed_one(family, law, *design) for design in each), strict=True)
         return jnp.stack(means), jnp.stack(norms)
     try:
-        return _compiled_embeddings(family, law, lengthscales, points)
+        return _embed_compiled(family, law, lengthscales, points)
     except ValueError:  # without a closed form, the numbers of the measure are needed
-        return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
+        return jax.vmap(partial(_embed_one, family, law))(lengthscales, points)
 
 
-def _embedding(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
+def _embed_one(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple[Array, Array]:
     embedding = embed(FAMILIES[family](lengthscale), law)
     return embedding.mean(u), embedding.norm2
 
 
 @eqx.filter_jit
-def _compiled_embeddings(
+def _embed_compiled(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
-    return jax.vmap(partial(_embedding, family, law))(lengthscales, points)
+    return jax.vmap(partial(_embed_one, family, law))(lengthscales, points)
 
 
 class _Weights(NamedTuple):
@@ -234,11 +243,11 @@ class _Weights(NamedTuple):
 
 @eqx.filter_jit
 def _solve(
-    designs: Array, z: Array, norm2: Array, fitted: Fit, plain: Array, most_noise: Array
+    designs: Array, z: Array, norm2: Array, fitted: KernelFit, plain: Array, most_noise: Array
 ) -> tuple[_Weights, _Weights]:
     """Calm and plain weights of each design."""
 
-    def one(design: tuple[Array, Array, Array, Fit]) -> tuple[_Weights, _Weights]:
+    def solve_one(design: tuple[Array, Array, Array, KernelFit]) -> tuple[_Weights, _Weights]:
         u, zu, own, found = design
         gram = base_gram(found.family, found.lengthscale, u) + found.constant
         system = gram, zu + found.constant, own + found.constant
@@ -246,7 +255,7 @@ def _solve(
         calm = _calm(*system, found.nugget, most_noise / len(plain))
         return calm, _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
 
-    return jax.lax.map(one, (designs, z, norm2, fitted))
+    return jax.lax.map(solve_one, (designs, z, norm2, fitted))
 
 
 def _calm(
@@ -257,12 +266,12 @@ def _calm(
     The risk is flat in the nugget where weights are huge: they cancel for nothing.
     """
 
-    def solved(jitter: Array) -> _Weights:
+    def solve(jitter: Array) -> _Weights:
         found = solve_gram(gram, z, norm2, jitter)
         risk = _risk(gram, z, norm2, nugget, found.weights)
         return _Weights(found.weights, risk, found.condition, found.nugget)
 
-    best = solved(nugget)
+    best = solve(nugget)
     limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
 
     def calmer_is_better(pair: tuple[_Weights, _Weights]) -> Array:
@@ -271,10 +280,10 @@ def _calm(
         explodes = (size > LARGEST_ABSOLUTE_SUM) | (squares > largest_square_sum)
         return (explodes | flat) & (pair[0].nugget < 1)
 
-    def calmer(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
-        return pair[1], solved(10 * pair[1].nugget)
+    def calm_further(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
+        return pair[1], solve(10 * pair[1].nugget)
 
-    return jax.lax.while_loop(calmer_is_better, calmer, (best, solved(10 * best.nugget)))[0]
+    return jax.lax.while_loop(calmer_is_better, calm_further, (best, solve(10 * best.nugget)))[0]
 
 
 def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:
