@@ -1,6 +1,7 @@
 """What users bring: it works as they expect, or a ValueError names the argument."""
 
 from decimal import Decimal
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -225,7 +226,7 @@ def test_weights_of_another_batch_are_refused():
 
 
 UNBIASED = {
-    "weights": lambda: squared_mmd(SE, X, X, np.ones(6), True),
+    "weights": lambda: squared_mmd(SE, X, X, np.ones(6), unbiased=True),
     "weights_x": lambda: squared_mmd(SE, X, X, unbiased=True, weights_x=np.ones(6)),
     "data_term": lambda: data_term(SE, X, np.arange(6.0), unbiased=True),
 }
@@ -252,14 +253,14 @@ def test_the_u_statistic_needs_two_rows(name, call):
 
 @pytest.mark.parametrize("value", ["no", None, 1, np.ones(6) / 6, jnp.array(True)], ids=str)
 def test_unbiased_is_a_truth_value(value):
-    for call in (lambda: squared_mmd(SE, X, X, None, value), lambda: data_term(SE, X, None, value)):
+    for call in (partial(squared_mmd, SE, X, X), partial(data_term, SE, X)):
         with refused("unbiased"):
-            call()
+            call(unbiased=value)
 
 
 def test_a_quadrature_is_no_array_of_weights():
-    with pytest.raises(ValueError, match=r"weights must be an array, got a Quadrature.*\.weights"):
-        squared_mmd(SE, X, X, equal_weights(SE, SQUARE, X))
+    with pytest.raises(ValueError, match=r"weights_x must be an array, got a Quadrature"):
+        squared_mmd(SE, X, X, weights_x=equal_weights(SE, SQUARE, X))
 
 
 def test_samples_of_other_columns_are_refused_in_these_words():

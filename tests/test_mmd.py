@@ -8,10 +8,13 @@ from scipy.spatial.distance import cdist
 from owlfi import (
     Constant,
     Matern,
+    Normal,
     SquaredExponential,
     data_term,
+    optimal_weights,
     squared_mmd,
 )
+from owlfi.weights.quadrature import unweighted
 
 SE = SquaredExponential(1.0)
 
@@ -162,6 +165,19 @@ def test_many_thetas_share_weights_or_have_their_own():
     for i in np.ndindex(2, 2):
         assert np.isclose(own[i], squared_mmd(SE, y[i], x, w[i]), rtol=1e-12)
         assert np.isclose(shared[i], squared_mmd(SE, y[i], x, w[0, 0]), rtol=1e-12)
+
+
+def test_a_quadrature_stands_for_its_weights():
+    y, x = normal((9, 2), (14, 2))
+    quadrature = optimal_weights(SE, Normal(dim=2), y)
+    expected = statistic(y, x, np.asarray(quadrature.weights))
+    assert np.isclose(squared_mmd(SE, y, x, quadrature), expected, rtol=0, atol=1e-12)
+
+
+def test_a_quadrature_of_a_u_statistic_leaves_out_the_diagonals():
+    y, x = normal((9, 2), (14, 2))
+    quadrature = unweighted(y, unbiased=True)
+    assert squared_mmd(SE, y, x, quadrature) == squared_mmd(SE, y, x, unbiased=True)
 
 
 def test_vmap_equals_one_by_one():

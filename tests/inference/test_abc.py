@@ -199,7 +199,7 @@ def test_sequential_draws_have_the_law_of_rejection_abc():
     posterior = owlfi.sequential_abc(KEY, problem, RULE, draws=300, rounds=4, keep=200)
     cut = posterior.about["thresholds"][-1]
     grid = np.linspace(-10, 12, 20001)
-    constant = LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
+    constant = LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term())
     inside = exact_squared_mmd(problem, grid) + constant < cut
     density = inside * np.exp(-0.5 * grid**2 / 25)
     density /= density.sum()

@@ -55,7 +55,7 @@ def test_distances_of_abc_add_the_error_of_each_theta_s_own_points():
     problem, runs = shifted_normals()
     thetas = np.asarray(runs.thetas)[:, 0]
     exact = exact_squared_mmd(problem, thetas)
-    exact += LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term)
+    exact += LENGTHSCALE / np.sqrt(LENGTHSCALE**2 + 2) + float(problem.data_term())
     far = np.abs(thetas - 1.3) > 5
     plain = np.asarray(problem.squared_mmd(runs.y, runs.quadrature)) - exact
     expected = measure_distances(problem, runs) - exact
