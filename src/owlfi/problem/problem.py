@@ -7,6 +7,7 @@ import jax
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
+from owlfi._tools.display import html_table, join, write_facts
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
 from owlfi.kernels.median import median_heuristic
 from owlfi.mmd import data_term, squared_mmd
@@ -59,6 +60,18 @@ class Problem(eqx.Module):
         else:
             self.kernel = as_kernel(kernel)
         self.data_term = data_term(self.kernel, self.observed)
+
+    def __repr__(self) -> str:
+        parameters = [f"{name} ~ {measure}" for name, measure in self.prior.written()]
+        return write_facts(self, [join(parameters), *self._facts()])
+
+    def _repr_html_(self) -> str:
+        caption = "; ".join(["Problem", *self._facts()])
+        return html_table(caption, ("parameter", "prior"), self.prior.written())
+
+    def _facts(self) -> list[str]:
+        n, d = self.observed.shape
+        return [f"{n} × {d} observations", f"data kernel {self.kernel!r}"]
 
     def squared_mmd(self, y: Any, quadrature: Quadrature) -> Float[Array, "..."]:
         """The squared MMD between the observations and simulations y (..., m, d).
