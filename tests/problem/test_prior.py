@@ -64,6 +64,7 @@ def test_prior_is_shown_as_it_is_written():
     prior = Prior(a=Uniform(0, 10), b=scipy.stats.gumbel_r(2.0), c=Exponential(0.5))
     text = "Prior(a=Uniform(0.0, 10.0), b=scipy.stats.gumbel_r(2.0), c=Exponential(0.5))"
     assert repr(prior) == text
+    assert repr(Prior(value=Uniform(), arguments=Uniform())).startswith("Prior(value=Uniform(")
     assert "<td>b</td><td>scipy.stats.gumbel_r(2.0)</td>" in prior._repr_html_()
 
 

@@ -114,7 +114,9 @@ def test_what_is_shown_of_results():
     assert repr(estimate()) == (
         "Estimate(minimum distance; a: 1 ± 0.2, b: 2 ± 0.1; 7 simulator calls)"
     )
-    assert "; not converged; 7 " in repr(replace(estimate(), converged=False))
+    stopped = replace(estimate(), converged=False)
+    assert "; not converged; 7 " in repr(stopped)
+    assert "; not converged; 7 " in stopped._repr_html_()
     abc = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.full(2, 0.5), 1, about={"method": "ABC"})
     assert repr(abc) == "Posterior(ABC; a: 2 ± 1; 2 draws; 1 simulator call)"
     assert repr(fitted_test()) == (

@@ -19,7 +19,7 @@ def write_call(value: Any) -> str:
     return write_arguments(value, [getattr(value, field.name) for field in fields(value)])
 
 
-def write_arguments(value: Any, arguments: Iterable[Any], **options: Any) -> str:
+def write_arguments(value: Any, arguments: Iterable[Any], /, **options: Any) -> str:
     """The same of any arguments: Normal(0.0, 1.0, dim=2)."""
     named = [f"{name}={write(option)}" for name, option in options.items()]
     return f"{type(value).__name__}({join([write(each) for each in arguments] + named)})"

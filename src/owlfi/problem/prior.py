@@ -45,9 +45,9 @@ class Prior(eqx.Module):
         return write_arguments(self, (), **dict(zip(self.names, self.marginals, strict=True)))
 
     def _repr_html_(self) -> str:
-        return html_table("Prior", ("parameter", "prior"), self.written())
+        return html_table("Prior", ("parameter", "prior"), self.table())
 
-    def written(self) -> list[tuple[str, str]]:
+    def table(self) -> list[tuple[str, str]]:
         """Each name with its measure, as text."""
         return [(name, repr(m)) for name, m in zip(self.names, self.marginals, strict=True)]
 
@@ -78,8 +78,7 @@ class Prior(eqx.Module):
                 f"theta must have {len(self.names)} columns ({', '.join(self.names)}), "
                 f"got shape {theta.shape}"
             )
-        parts = [m.log_density(theta[..., j : j + 1]) for j, m in enumerate(self.marginals)]
-        return jnp.stack(parts).sum(0)
+        return self.joint.log_density(theta)
 
     @property
     def bounds(self) -> Ends:

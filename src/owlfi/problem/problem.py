@@ -62,12 +62,12 @@ class Problem(eqx.Module):
         self.data_term = data_term(self.kernel, self.observed)
 
     def __repr__(self) -> str:
-        parameters = [f"{name} ~ {measure}" for name, measure in self.prior.written()]
+        parameters = [f"{name} ~ {measure}" for name, measure in self.prior.table()]
         return write_facts(self, [join(parameters), *self._facts()])
 
     def _repr_html_(self) -> str:
         caption = "; ".join(["Problem", *self._facts()])
-        return html_table(caption, ("parameter", "prior"), self.prior.written())
+        return html_table(caption, ("parameter", "prior"), self.prior.table())
 
     def _facts(self) -> list[str]:
         n, d = self.observed.shape

@@ -45,7 +45,7 @@ class Estimate(Result):
     """How it was made."""
 
     def __getitem__(self, name: str) -> float:
-        return float(self.theta[self.place(name)])
+        return float(self.theta[self._place(name)])
 
     @property
     def standard_errors(self) -> Float[Array, " p"]:
@@ -59,13 +59,15 @@ class Estimate(Result):
 
     def summary(self) -> str:
         """A table: a row for each parameter."""
-        return align(self.rows())
+        return align(self._table())
 
-    def rows(self) -> list[list[str]]:
+    def _table(self) -> list[list[str]]:
         low, high = self.interval(0.9)
         columns = {"estimate": self.theta, "std. error": self.standard_errors}
         return table_rows(self.names, columns | {"5%": low, "95%": high})
 
-    def facts(self) -> list[str]:
-        doubt = [] if self.converged else ["not converged"]
-        return [write_numbers(self.names, self.theta, self.standard_errors), *doubt]
+    def _facts(self) -> list[str]:
+        return [write_numbers(self.names, self.theta, self.standard_errors)]
+
+    def _notes(self) -> list[str]:
+        return [] if self.converged else ["not converged"]

@@ -46,7 +46,7 @@ class HypothesisTest(Result):
     """How it was made: failed fits, bandwidths, ..."""
 
     def __getitem__(self, name: str) -> float:
-        self.place(name)
+        self._place(name)
         return self._parameters()[name]
 
     @property
@@ -69,7 +69,7 @@ class HypothesisTest(Result):
             lines.append(f"{self.calls:,} simulator calls")
         return "\n".join(lines)
 
-    def rows(self) -> list[list[str]]:
+    def _table(self) -> list[list[str]]:
         numbers = {
             "statistic": self.statistic,
             "critical value": self.critical_value,
@@ -80,7 +80,7 @@ class HypothesisTest(Result):
         fitted = [[name, f"{value:.4g}"] for name, value in self._parameters().items()]
         return [["", "rejected" if self.rejected else "not rejected"], *written, *fitted]
 
-    def facts(self) -> list[str]:
+    def _facts(self) -> list[str]:
         written = [f"{name}: {value:.4g}" for name, value in self._parameters().items()]
         fitted = [join(written)] if written else []
         return [f"statistic {self.statistic:.4g}", self._decision(), *fitted]

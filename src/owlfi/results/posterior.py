@@ -42,7 +42,7 @@ class Posterior(Result):
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
-        return self.draws[:, self.place(name)]
+        return self.draws[:, self._place(name)]
 
     @property
     def mean(self) -> Float[Array, " p"]:
@@ -82,15 +82,18 @@ class Posterior(Result):
 
     def summary(self) -> str:
         """A table: a row for each parameter."""
-        return align(self.rows())
+        return align(self._table())
 
-    def rows(self) -> list[list[str]]:
+    def _table(self) -> list[list[str]]:
         levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}
         quantiles = {name: self.quantile(level) for name, level in levels.items()}
         return table_rows(self.names, {"mean": self.mean, "sd": self.sd, **quantiles})
 
-    def facts(self) -> list[str]:
-        return [write_numbers(self.names, self.mean, self.sd), count(len(self.draws), "draw")]
+    def _facts(self) -> list[str]:
+        return [write_numbers(self.names, self.mean, self.sd)]
+
+    def _notes(self) -> list[str]:
+        return [count(len(self.draws), "draw")]
 
     def to_arviz(self, key: Key[Array, ""] | None = None) -> Any:
         """An ArviZ object with a group `posterior`; unequal weights are resampled with the key.

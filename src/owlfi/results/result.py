@@ -21,11 +21,11 @@ class Result(abc.ABC):
         """What is known of one parameter, by its name; KeyError for any other name."""
 
     @abc.abstractmethod
-    def facts(self) -> list[str]:
-        """What is worth seeing at the prompt, beside the method and the number of calls."""
+    def _facts(self) -> list[str]:
+        """The numbers that are worth seeing at the prompt."""
 
     @abc.abstractmethod
-    def rows(self) -> list[list[str]]:
+    def _table(self) -> list[list[str]]:
         """A table of the numbers for notebooks, the headings first."""
 
     def __iter__(self) -> Iterator[str]:
@@ -33,12 +33,16 @@ class Result(abc.ABC):
         return iter(self.names)
 
     def __repr__(self) -> str:
-        return write_facts(self, [*self._method(), *self.facts(), self._cost()])
+        return write_facts(self, [*self._method(), *self._facts(), *self._notes(), self._cost()])
 
     def _repr_html_(self) -> str:
-        caption = "; ".join([type(self).__name__, *self._method(), self._cost()])
-        headings, *rows = self.rows()
-        return html_table(caption, headings, rows)
+        caption = [type(self).__name__, *self._method(), *self._notes(), self._cost()]
+        headings, *rows = self._table()
+        return html_table("; ".join(caption), headings, rows)
+
+    def _notes(self) -> list[str]:
+        """What to know of the numbers."""
+        return []
 
     def _method(self) -> list[str]:
         return [self.about["method"]] if "method" in self.about else []
@@ -46,7 +50,7 @@ class Result(abc.ABC):
     def _cost(self) -> str:
         return count(self.calls, "simulator call")
 
-    def place(self, name: str) -> int:
+    def _place(self, name: str) -> int:
         """Where a parameter stands among the others."""
         if name not in self.names:
             known = f"the result has {', '.join(self.names)}" if self.names else "there is none"
