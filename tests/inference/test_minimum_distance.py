@@ -170,7 +170,7 @@ def test_calls_count_every_row_of_a_host_simulator():
 
 def test_the_same_key_gives_the_same_estimate():
     first, again = (owlfi.minimum_distance(KEY, gaussian_problem(), RULE) for _ in range(2))
-    assert eqx.tree_equal(first, again)
+    assert eqx.tree_equal(vars(first), vars(again))
 
 
 @pytest.mark.slow

@@ -65,8 +65,7 @@ def compiled_log_density(measure, u):
 
 def log_density(measure, u):
     """At a multiple of eight points of the line, eight at a time: one shape to compile."""
-    on_host = isinstance(measure, (FrozenContinuous, FrozenDiscrete))
-    call = type(measure).log_density if on_host else compiled_log_density
+    call = compiled_log_density if measure.traceable_density else type(measure).log_density
     blocks = np.reshape(u, (-1, 8, 1))
     return np.concatenate([call(measure, block) for block in blocks])
 

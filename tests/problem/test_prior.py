@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose
 
-from owlfi import Empirical, Exponential, Normal, Poisson, Prior, Uniform
+from owlfi import Empirical, Exponential, Gamma, Mixture, Normal, Poisson, Prior, Uniform
 
 
 def test_sample_has_a_column_for_each_name():
@@ -58,6 +58,27 @@ def test_bounds_and_density_on_the_real_line():
     v = np.linspace(-30, 6, 4001)[:, None]
     total = np.exp(prior.real_log_density(v)).sum() * (v[1, 0] - v[0, 0])
     assert_allclose(total, 1, rtol=1e-6)
+
+
+def test_prior_is_shown_as_it_is_written():
+    prior = Prior(a=Uniform(0, 10), b=scipy.stats.gumbel_r(2.0), c=Exponential(0.5))
+    text = "Prior(a=Uniform(0.0, 10.0), b=scipy.stats.gumbel_r(2.0), c=Exponential(0.5))"
+    assert repr(prior) == text
+    assert repr(Prior(value=Uniform(), arguments=Uniform())).startswith("Prior(value=Uniform(")
+    assert "<td>b</td><td>scipy.stats.gumbel_r(2.0)</td>" in prior._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("measure", "quantiles", "density"),
+    [
+        (Normal(), True, True),
+        (Gamma(), False, True),
+        (Mixture([Normal(), scipy.stats.gumbel_r()], [0.5, 0.5]), False, False),
+    ],
+)
+def test_prior_says_what_runs_inside_jit(measure, quantiles, density):
+    prior = Prior(a=Uniform(), b=measure)
+    assert (prior.joint.traceable, prior.joint.traceable_density) == (quantiles, density)
 
 
 @pytest.mark.parametrize(

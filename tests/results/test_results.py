@@ -1,5 +1,8 @@
 """Results can be read, kept, plotted and handed to ArviZ."""
 
+from dataclasses import FrozenInstanceError, fields, replace
+from xml.etree import ElementTree
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import gaussian_problem
-from owlfi import Estimate, Posterior, plots
+from owlfi import Estimate, HypothesisTest, Posterior, plots
 
 KEY = jax.random.key(0)
 NAMES = ("a", "b")
@@ -23,6 +26,29 @@ def estimate():
 def posterior(chains=2):
     draws = jax.random.normal(KEY, (400, 2)) * jnp.array([1.0, 3.0])
     return Posterior(NAMES, draws, jnp.full(400, 1 / 400), 12, chains, {"beta": 2.0})
+
+
+def fitted_test(p_value=0.01, **options):
+    about = {"method": "composite", "failed": 1}
+    numbers = 0.02, p_value, 0.015, 0.05, jnp.array([0.005, 0.01, jnp.inf])
+    model = {"names": NAMES, "theta": jnp.array([1.5, -2.0]), "calls": 1234, "about": about}
+    return HypothesisTest(*numbers, **(model | options))
+
+
+def two_samples_test():
+    return fitted_test(0.5, names=(), theta=None, calls=0, about={"method": "two-sample MMD"})
+
+
+RESULTS = {
+    "estimate": estimate(),
+    "posterior": posterior(),
+    "test": fitted_test(),
+    "two samples": two_samples_test(),
+}
+
+
+def over(results):
+    return pytest.mark.parametrize("result", results.values(), ids=results)
 
 
 def test_estimate_has_normal_intervals():
@@ -50,13 +76,92 @@ def test_quantiles_of_equal_weights_are_those_of_the_draws():
     assert_allclose([low, high], expected, atol=0.1)
 
 
-@pytest.mark.parametrize("result", [estimate(), posterior()])
+@over(RESULTS)
 def test_saved_results_come_back_without_pickle(result, tmp_path):
-    again = owlfi.load(result.save(tmp_path / "result"))
+    again = owlfi.load(result.save(tmp_path / "result_0.05"))
     assert type(again) is type(result)
-    assert jax.tree.structure(again) == jax.tree.structure(result)
-    for new, old in zip(jax.tree.leaves(again), jax.tree.leaves(result), strict=True):
-        assert_allclose(new, old, rtol=0)
+    assert repr(again) == repr(result)
+    for field in fields(result):
+        old, new = getattr(result, field.name), getattr(again, field.name)
+        assert type(new) is type(old)
+        assert np.array_equal(new, old) if isinstance(old, jax.Array) else new == old
+
+
+def test_results_made_with_numpy_arrays_are_saved_too(tmp_path):
+    result = Posterior(("a",), np.array([[0.0], [1.0]]), np.array([0.5, 0.5]))
+    assert_allclose(owlfi.load(result.save(tmp_path / "result")).draws, result.draws)
+
+
+@over(RESULTS)
+def test_results_cannot_be_changed_and_are_equal_to_themselves_only(result):
+    with pytest.raises(FrozenInstanceError):
+        result.calls = 0
+    assert result == result
+    assert result != replace(result)
+    assert len({result, replace(result)}) == 2
+
+
+@over(RESULTS)
+def test_results_are_shown_on_one_short_line(result):
+    text = repr(result)
+    assert text.startswith(f"{type(result).__name__}(")
+    assert "\n" not in text
+    assert "[" not in text
+    assert len(text) < 200
+
+
+def test_what_is_shown_of_results():
+    assert repr(estimate()) == (
+        "Estimate(minimum distance; a: 1 ± 0.2, b: 2 ± 0.1; 7 simulator calls)"
+    )
+    stopped = replace(estimate(), converged=False)
+    assert "; not converged; 7 " in repr(stopped)
+    assert "; not converged; 7 " in stopped._repr_html_()
+    abc = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.full(2, 0.5), 1, about={"method": "ABC"})
+    assert repr(abc) == "Posterior(ABC; a: 2 ± 1; 2 draws; 1 simulator call)"
+    assert repr(fitted_test()) == (
+        "HypothesisTest(composite; statistic 0.02; p = 0.01: rejected at level 0.05; "
+        "a: 1.5, b: -2; 1,234 simulator calls)"
+    )
+    assert "p = 0.5: not rejected at level 0.05; 0 simulator calls" in repr(two_samples_test())
+
+
+def test_many_parameters_are_shown_in_part():
+    names = tuple(f"theta_{j}" for j in range(40))
+    many = Estimate(names, jnp.zeros(40), jnp.eye(40), jnp.array(0.0))
+    assert "theta_3: 0 ± 1, ..., theta_39: 0 ± 1" in repr(many)
+    assert many.summary().count("theta_") == many._repr_html_().count("theta_") == 40
+
+
+@over(RESULTS)
+def test_notebooks_show_a_table_of_well_formed_html(result):
+    table = ElementTree.fromstring(result._repr_html_())
+    assert table.tag == "table"
+    assert len({len(row) for row in table.iter("tr")}) == 1
+    shown = [row[0].text for row in table.iter("tr")]
+    assert set(result.names) <= set(shown)
+
+
+def test_names_are_escaped_in_notebooks():
+    text = replace(estimate(), names=("<b>", "a & b"))._repr_html_()
+    assert [row[0].text for row in ElementTree.fromstring(text).iter("tr")][1:] == ["<b>", "a & b"]
+
+
+def test_parameters_by_name():
+    assert estimate()["b"] == 2.0
+    assert isinstance(estimate()["b"], float)
+    assert_allclose(posterior()["b"], posterior().draws[:, 1])
+    assert fitted_test()["b"] == -2.0
+    assert list(posterior()) == ["a", "b"]
+    assert "a" in estimate()
+    assert "c" not in estimate()
+
+
+@over(RESULTS)
+def test_unknown_parameter_names_those_that_are_there(result):
+    known = "the result has a, b" if result.names else "there is none"
+    with pytest.raises(KeyError, match=f"there is no parameter beta; {known}"):
+        result["beta"]
 
 
 def test_other_files_are_refused(tmp_path):

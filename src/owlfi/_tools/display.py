@@ -19,7 +19,7 @@ def write_call(value: Any) -> str:
     return write_arguments(value, [getattr(value, field.name) for field in fields(value)])
 
 
-def write_arguments(value: Any, arguments: Iterable[Any], **options: Any) -> str:
+def write_arguments(value: Any, arguments: Iterable[Any], /, **options: Any) -> str:
     """The same of any arguments: Normal(0.0, 1.0, dim=2)."""
     named = [f"{name}={write(option)}" for name, option in options.items()]
     return f"{type(value).__name__}({join([write(each) for each in arguments] + named)})"
@@ -46,13 +46,17 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def write_facts(value: Any, facts: Iterable[str]) -> str:
+    """An object by what is worth knowing of it: Quadrature(256 points in 2 dimensions; ...)."""
+    return f"{type(value).__name__}({'; '.join(facts)})"
+
+
 def html_table(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A table of texts, which may hold any characters."""
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return (
-        f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    lines = [_html_row("th", headings), *(_html_row("td", row) for row in rows)]
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+
+
+def _html_row(kind: str, cells: Iterable[str]) -> str:
+    row = "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells)
+    return f"<tr>{row}</tr>" if row else ""

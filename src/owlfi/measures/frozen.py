@@ -42,25 +42,37 @@ def as_measure(value: Any) -> Measure:
             "measure must be an owlfi measure such as Uniform(0, 1) or a frozen univariate "
             f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {value!r}"
         )
-    shapes, loc, scale = split_parameters(value)
-    if hasattr(value.dist, "xk"):  # a table of atoms
-        return Empirical(loc + np.asarray(value.dist.xk, float), value.dist.pk)
-    own = _OWN.get(value.dist.name)
-    if own is not None and isinstance(value.dist, type(getattr(scipy.stats, value.dist.name))):
-        measure = own(*shapes, loc, scale)
-        if measure is not None:
-            return measure
+    own = _as_own(value)
+    if own is not None:
+        return own
+    _check_parameters(value)
+    return FrozenContinuous(value) if hasattr(value.dist, "pdf") else FrozenDiscrete(value)
+
+
+def _as_own(frozen: Any) -> Measure | None:
+    """Where owlfi has such a distribution itself."""
+    shapes, loc, scale = split_parameters(frozen)
+    if hasattr(frozen.dist, "xk"):  # a table of atoms
+        return Empirical(loc + np.asarray(frozen.dist.xk, float), frozen.dist.pk)
+    make = _OWN.get(frozen.dist.name)
+    if make is None or not isinstance(frozen.dist, type(getattr(scipy.stats, frozen.dist.name))):
+        return None
+    return make(*shapes, loc, scale)
+
+
+def _check_parameters(frozen: Any) -> None:
+    """Raise ValueError for arrays, and for numbers that scipy answers with NaN."""
+    shapes, loc, scale = split_parameters(frozen)
     if any(np.ndim(parameter) for parameter in (*shapes, loc, scale)):
         raise ValueError(
-            f"measure is scipy.stats.{value.dist.name} with array parameters; "
+            f"measure is scipy.stats.{frozen.dist.name} with array parameters; "
             "use Product(...) of one distribution a coordinate"
         )
-    if np.isnan([*value.support(), value.median()]).any():
+    if np.isnan([*frozen.support(), frozen.median()]).any():
         raise ValueError(
-            f"measure is scipy.stats.{value.dist.name} with parameters that it does not allow: "
-            f"{', '.join(_arguments(value))}; correct them (a scale must be positive)"
+            f"measure is scipy.stats.{frozen.dist.name} with parameters that it does not allow: "
+            f"{', '.join(_arguments(frozen))}; correct them (a scale must be positive)"
         )
-    return FrozenContinuous(value) if hasattr(value.dist, "pdf") else FrozenDiscrete(value)
 
 
 def _arguments(frozen: Any) -> list[str]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_rows
 from owlfi._tools.control import HOST, JAX, HostControl, JaxControl
+from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
@@ -41,9 +42,24 @@ class Prior(eqx.Module):
                     f"{marginal.dim}; give each parameter a name and a measure of its own"
                 )
 
+    def __repr__(self) -> str:
+        return write_arguments(self, (), **dict(zip(self.names, self.marginals, strict=True)))
+
+    def _repr_html_(self) -> str:
+        return html_table("Prior", ("parameter", "prior"), self.table())
+
+    def table(self) -> list[tuple[str, str]]:
+        """Each name with its measure, as text."""
+        return [(name, repr(m)) for name, m in zip(self.names, self.marginals, strict=True)]
+
+    @property
+    def joint(self) -> Product:
+        """The measure of all parameters, side by side."""
+        return Product(*self.marginals)
+
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n independent draws, a column for each name."""
-        return Product(*self.marginals).sample(key, n)
+        return self.joint.sample(key, n)
 
     def log_density(self, theta: Any) -> Float[Array, "..."]:
         """The log density at theta (..., p), -inf outside the support."""
@@ -53,22 +69,20 @@ class Prior(eqx.Module):
                 f"theta must have {len(self.names)} columns ({', '.join(self.names)}), "
                 f"got shape {theta.shape}"
             )
-        parts = [m.log_density(theta[..., j : j + 1]) for j, m in enumerate(self.marginals)]
-        return jnp.stack(parts).sum(0)
+        return self.joint.log_density(theta)
 
     @property
     def bounds(self) -> Ends:
         """The lower and the upper end of each parameter, (p,) each, perhaps infinite."""
-        lows, highs = zip(*(marginal.support for marginal in self.marginals), strict=True)
-        return jnp.concatenate(lows), jnp.concatenate(highs)
+        return self.joint.support
 
     def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n points spread evenly over the prior, where searches may begin."""
-        return sobol(key, n, Product(*self.marginals))
+        return sobol(key, n, self.joint)
 
     def from_uniform(self, v: Any) -> Float[Array, "n p"]:
         """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
-        return Product(*self.marginals).from_uniform(jnp.asarray(v))
+        return self.joint.from_uniform(jnp.asarray(v))
 
     def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
         """The points of the unit cube whose quantiles are theta (n, p), by bisection."""
@@ -83,7 +97,7 @@ class Prior(eqx.Module):
     def real_widths(self) -> Float[Array, " p"]:
         """How wide each parameter is on the real line: its interquartile range."""
         levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
-        low, high = to_real(Product(*self.marginals).from_uniform(levels), self.bounds)
+        low, high = to_real(self.joint.from_uniform(levels), self.bounds)
         return high - low
 
     def real_log_density(self, v: Float[Array, " p"]) -> Float[Array, ""]:
@@ -94,7 +108,7 @@ class Prior(eqx.Module):
     @property
     def control(self) -> JaxControl | HostControl:
         """The loops in which its densities may be called: those of JAX, or Python's."""
-        return JAX if all(marginal.traceable for marginal in self.marginals) else HOST
+        return JAX if self.joint.traceable_density else HOST
 
     def check_continuous(self, method: str) -> None:
         """Raises ValueError where a parameter takes separate values, which have no gradient."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
+from owlfi._tools.display import html_table, join, write_facts
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
 from owlfi.kernels.median import median_heuristic
 from owlfi.mmd import data_term, own_factors, squared_mmd
@@ -82,6 +83,18 @@ class Problem(eqx.Module):
             return Simulations(known.thetas, quadrature, known.y, known.calls)
         y = jnp.zeros((0, quadrature.m, self.observed.shape[1]))
         return Simulations(jnp.zeros((0, len(self.prior.names))), quadrature, y, 0)
+
+    def __repr__(self) -> str:
+        parameters = [f"{name} ~ {measure}" for name, measure in self.prior.table()]
+        return write_facts(self, [join(parameters), *self._facts()])
+
+    def _repr_html_(self) -> str:
+        caption = "; ".join(["Problem", *self._facts()])
+        return html_table(caption, ("parameter", "prior"), self.prior.table())
+
+    def _facts(self) -> list[str]:
+        n, d = self.observed.shape
+        return [f"{n} × {d} observations", f"data kernel {self.data_kernel!r}"]
 
     def squared_mmd(self, y: Any, quadrature: Quadrature) -> Float[Array, "..."]:
         """The squared MMD between the observations and simulations y (..., m, d).

@@ -1,39 +1,51 @@
 """A point estimate with its standard errors."""
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from scipy.stats import norm
 
-from owlfi.results.files import register, save
-from owlfi.results.tables import as_level, format_table
+from owlfi.results.files import register
+from owlfi.results.result import Result
+from owlfi.results.tables import align, as_level, table_rows, write_numbers
 
 
 @register
-class Estimate(eqx.Module):
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Result):
     """A point estimate with its standard errors, and what it cost.
 
-    >>> estimate = Estimate(("a",), jnp.array([2.0]), jnp.array([[0.01]]), jnp.array(0.001))
+    `estimate["a"]` is the number estimated for the parameter a.
+
+    >>> estimate = Estimate(("a",), jnp.array([2.0]), jnp.array([[0.01]]), jnp.array(0.001), 512)
+    >>> estimate
+    Estimate(minimum distance; a: 2 ± 0.1; 512 simulator calls)
+    >>> estimate["a"]
+    2.0
     >>> print(estimate.summary())
     parameter  estimate  std. error     5%    95%
     a                 2         0.1  1.836  2.164
     """
 
-    names: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...]
     theta: Float[Array, " p"]
     covariance: Float[Array, "p p"]
     squared_mmd: Float[Array, ""]
-    calls: int = eqx.field(static=True, default=0)
+    calls: int = 0
     """Rows that the simulator computed, y_i = G(theta, u_i)."""
-    gradient_calls: int = eqx.field(static=True, default=0)
+    gradient_calls: int = 0
     """Derivatives of such a row by one parameter, computed beside."""
-    converged: bool = eqx.field(static=True, default=True)
+    converged: bool = True
     trace_thetas: Float[Array, "t p"] | None = None
     """The best theta after each evaluation of the searches that led to the estimate."""
     trace_values: Float[Array, " t"] | None = None
+    about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
+    """How it was made."""
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.theta[self._place(name)])
 
     @property
     def standard_errors(self) -> Float[Array, " p"]:
@@ -47,9 +59,15 @@ class Estimate(eqx.Module):
 
     def summary(self) -> str:
         """A table: a row for each parameter."""
-        columns = [self.theta, self.standard_errors, *self.interval(0.9)]
-        return format_table(self.names, ("estimate", "std. error", "5%", "95%"), columns)
+        return align(self._table())
 
-    def save(self, path: Any) -> Path:
-        """Write a file that `owlfi.load` reads."""
-        return save(self, path)
+    def _table(self) -> list[list[str]]:
+        low, high = self.interval(0.9)
+        columns = {"estimate": self.theta, "std. error": self.standard_errors}
+        return table_rows(self.names, columns | {"5%": low, "95%": high})
+
+    def _facts(self) -> list[str]:
+        return [write_numbers(self.names, self.theta, self.standard_errors)]
+
+    def _notes(self) -> list[str]:
+        return [] if self.converged else ["not converged"]

@@ -42,7 +42,7 @@ def _file(path: Any) -> Path:
 def save(result: Any, path: Any) -> Path:
     """Write a result, its arrays as they are and the rest as JSON."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
-    arrays = {n: v for n, v in values.items() if isinstance(v, jax.Array)}
+    arrays = {n: v for n, v in values.items() if isinstance(v, jax.Array | np.ndarray)}
     plain = {name: value for name, value in values.items() if name not in arrays}
     target = _file(path)
     about = json.dumps({**plain, "kind": type(result).__name__})

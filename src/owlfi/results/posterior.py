@@ -1,37 +1,48 @@
-"""What the methods return: estimates, posteriors and tests that can be read and kept."""
+"""Weighted draws of the parameters."""
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.display import count
 from owlfi._tools.keys import as_key
 from owlfi.problem.simulator import Simulator
-from owlfi.results.files import register, save
-from owlfi.results.tables import as_level, format_table
+from owlfi.results.files import register
+from owlfi.results.result import Result
+from owlfi.results.tables import align, as_level, table_rows, write_numbers
 
 
 @register
-class Posterior(eqx.Module):
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Result):
     """Weighted draws of the parameters.
+
+    `posterior["a"]` is the draws (n,) of the parameter a, which go with the `weights`.
 
     >>> posterior = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.array([0.5, 0.5]))
     >>> posterior.mean, posterior.sd
     (Array([2.], dtype=float64), Array([1.], dtype=float64))
+    >>> posterior
+    Posterior(a: 2 ± 1; 2 draws; 0 simulator calls)
+    >>> posterior["a"]
+    Array([1., 3.], dtype=float64)
     """
 
-    names: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...]
     draws: Float[Array, "n p"]
     """Those of separate chains one after the other."""
     weights: Float[Array, " n"]
-    calls: int = eqx.field(static=True, default=0)
-    chains: int = eqx.field(static=True, default=1)
-    about: dict[str, Any] = eqx.field(static=True, default_factory=dict)
+    calls: int = 0
+    chains: int = 1
+    about: dict[str, Any] = field(default_factory=dict)
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
+
+    def __getitem__(self, name: str) -> Float[Array, " n"]:
+        return self.draws[:, self._place(name)]
 
     @property
     def mean(self) -> Float[Array, " p"]:
@@ -71,8 +82,18 @@ class Posterior(eqx.Module):
 
     def summary(self) -> str:
         """A table: a row for each parameter."""
-        columns = [self.mean, self.sd, *(self.quantile(level) for level in (0.05, 0.5, 0.95))]
-        return format_table(self.names, ("mean", "sd", "5%", "median", "95%"), columns)
+        return align(self._table())
+
+    def _table(self) -> list[list[str]]:
+        levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}
+        quantiles = {name: self.quantile(level) for name, level in levels.items()}
+        return table_rows(self.names, {"mean": self.mean, "sd": self.sd, **quantiles})
+
+    def _facts(self) -> list[str]:
+        return [write_numbers(self.names, self.mean, self.sd)]
+
+    def _notes(self) -> list[str]:
+        return [count(len(self.draws), "draw")]
 
     def to_arviz(self, key: Key[Array, ""] | None = None) -> Any:
         """An ArviZ object with a group `posterior`; unequal weights are resampled with the key.
@@ -89,10 +110,6 @@ class Posterior(eqx.Module):
         by_chain = np.asarray(draws).reshape(self.chains, -1, len(self.names))
         values = {name: by_chain[..., j] for j, name in enumerate(self.names)}
         return arviz().from_dict(**_group(arviz(), values))
-
-    def save(self, path: Any) -> Path:
-        """Write a file that `owlfi.load` reads."""
-        return save(self, path)
 
 
 def _group(arviz: Any, values: dict[str, np.ndarray]) -> dict[str, Any]:

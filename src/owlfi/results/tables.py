@@ -1,6 +1,8 @@
-"""Tables of text for results."""
+"""Tables of results."""
 
 from jaxtyping import Array
+
+from owlfi._tools.display import join
 
 
 def as_level(level: float) -> float:
@@ -10,17 +12,21 @@ def as_level(level: float) -> float:
     return float(level)
 
 
-def format_table(names: tuple[str, ...], headings: tuple[str, ...], columns: list[Array]) -> str:
-    """A row for each parameter, columns of four digits."""
-    cells = [
-        [heading, *(f"{float(v):.4g}" for v in column)]
-        for heading, column in zip(headings, columns, strict=True)
-    ]
-    first = ["parameter", *names]
-    widths = [max(map(len, column)) for column in cells]
-    margin = max(map(len, first))
-    lines = []
-    for i, name in enumerate(first):
-        row = (column[i].rjust(width) for column, width in zip(cells, widths, strict=True))
-        lines.append("  ".join([name.ljust(margin), *row]))
-    return "\n".join(lines)
+def table_rows(names: tuple[str, ...], columns: dict[str, Array]) -> list[list[str]]:
+    """The headings, then a row for each parameter, with four digits."""
+    numbers = ([f"{float(value):.4g}" for value in column] for column in columns.values())
+    return [["parameter", *columns], *map(list, zip(names, *numbers, strict=True))]
+
+
+def align(rows: list[list[str]]) -> str:
+    """The rows as lines of text, the first column to the left and the others to the right."""
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(
+        "  ".join([name.ljust(first), *map(str.rjust, cells, others)]) for name, *cells in rows
+    )
+
+
+def write_numbers(names: tuple[str, ...], values: Array, spreads: Array) -> str:
+    """Each parameter on one line: a: 2 ± 0.1."""
+    numbers = zip(names, values, spreads, strict=True)
+    return join([f"{name}: {value:.4g} ± {spread:.2g}" for name, value, spread in numbers])

@@ -1,12 +1,16 @@
 """Points with weights: what stands for a measure in every method."""
 
+from math import prod
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.checks import is_traced
+from owlfi._tools.display import count, html_table, write_facts
 from owlfi.weights.certificate import Certificate, explanation
 
 
@@ -38,6 +42,35 @@ class Quadrature(eqx.Module):
     """An estimate of the error, where the weights were tuned to simulations."""
     pilot: Pilot | None = None
     """The simulations they were tuned to, on the points of the quadrature."""
+
+    def __repr__(self) -> str:
+        return write_facts(self, self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table("Quadrature", (), [[fact] for fact in self._facts()])
+
+    def _facts(self) -> list[str]:
+        *designs, m, s = self.points.shape
+        size = f"{count(m, 'point')} in {count(s, 'dimension')}"
+        size = f"{count(prod(designs), 'design')} of {size}" if designs else size
+        return [size] if is_traced(self) else [size, self._weighting(), *self._known_error()]
+
+    def _weighting(self) -> str:
+        if self.unbiased:
+            return "equal weights, U-statistic"
+        if np.all(np.ptp(np.asarray(self.weights), -1) == 0):
+            return "equal weights"
+        return "optimal weights" if self.certificate is None else "weights tuned to simulations"
+
+    def _known_error(self) -> list[str]:
+        """Of the worst design; nothing where none is known."""
+        if self.certificate is None:
+            name, squared = "worst-case error", np.asarray(self.squared_worst_case_error)
+            errors = np.sqrt(np.maximum(squared, 0.0))
+        else:
+            name, errors = "estimated excess MMD²", np.asarray(self.certificate.excess)
+        known = errors[~np.isnan(errors)]
+        return [f"{name} {known.max():.2g}"] if known.size else []
 
     @property
     def m(self) -> int:

@@ -1,0 +1,62 @@
+"""What estimates, posteriors and tests share."""
+
+import abc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from owlfi._tools.display import count, html_table, write_facts
+from owlfi.results.files import save
+
+
+class Result(abc.ABC):
+    """Numbers of named parameters that can be read, shown and kept."""
+
+    names: tuple[str, ...]
+    calls: int
+    about: dict[str, Any]
+
+    @abc.abstractmethod
+    def __getitem__(self, name: str) -> Any:
+        """What is known of one parameter, by its name; KeyError for any other name."""
+
+    @abc.abstractmethod
+    def _facts(self) -> list[str]:
+        """The numbers that are worth seeing at the prompt."""
+
+    @abc.abstractmethod
+    def _table(self) -> list[list[str]]:
+        """A table of the numbers for notebooks, the headings first."""
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the parameters."""
+        return iter(self.names)
+
+    def __repr__(self) -> str:
+        return write_facts(self, [*self._method(), *self._facts(), *self._notes(), self._cost()])
+
+    def _repr_html_(self) -> str:
+        caption = [type(self).__name__, *self._method(), *self._notes(), self._cost()]
+        headings, *rows = self._table()
+        return html_table("; ".join(caption), headings, rows)
+
+    def _notes(self) -> list[str]:
+        """What to know of the numbers."""
+        return []
+
+    def _method(self) -> list[str]:
+        return [self.about["method"]] if "method" in self.about else []
+
+    def _cost(self) -> str:
+        return count(self.calls, "simulator call")
+
+    def _place(self, name: str) -> int:
+        """Where a parameter stands among the others."""
+        if name not in self.names:
+            known = f"the result has {', '.join(self.names)}" if self.names else "there is none"
+            raise KeyError(f"there is no parameter {name}; {known}")
+        return self.names.index(name)
+
+    def save(self, path: Any) -> Path:
+        """Write a file that `owlfi.load` reads."""
+        return save(self, path)
