@@ -37,7 +37,6 @@ from owlfi.measures import (
     DiscreteFamily,
     Empirical,
     Family,
-    FrozenContinuous,
     Measure,
     Mixture,
     Normal,
@@ -287,12 +286,6 @@ def _sum_over_scales(factors: Factors, measure: Measure, embedding: Any) -> Arra
         return weight * embedding(_merge((*((1.0, (f,)) for f in separable), *gaussian)))
 
     nodes = (jnp.asarray(weights), precisions)
-    if on_host(measure):
+    if not measure.traceable_density:
         return reduce(add, (term(node) for node in zip(*nodes, strict=True)))
     return jax.lax.map(term, nodes).sum(0)
-
-
-def on_host(measure: Measure) -> bool:
-    """Whether some of its density is scipy's, which JAX cannot trace."""
-    parts = getattr(measure, "parts", None) or getattr(measure, "components", None) or ()
-    return isinstance(measure, FrozenContinuous) or any(on_host(part) for part in parts)

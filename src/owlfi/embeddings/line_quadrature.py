@@ -54,8 +54,7 @@ def coordinate_mean(
     kernel: CoordinateKernel, measure: Family, u: Float[Array, "m s"]
 ) -> Float[Array, "m s"]:
     """∫ c_j(u_j, v) U_j(dv) for each coordinate j."""
-    on_host = isinstance(measure, FrozenContinuous)
-    mean = _mean_by_rows if on_host else _compiled_mean_by_rows
+    mean = _compiled_mean_by_rows if measure.traceable_density else _mean_by_rows
     panels = _place_panels(kernel, measure, _MOST_HALF_PERIODS)
     foci = jnp.stack([u, *_move_inside(kernel, measure, u)], 1)
     return _check_finite(measure, mean(kernel, measure, cut_in_pieces(measure), panels, foci))
@@ -100,9 +99,7 @@ def _mean_by_rows(
 
     width = (len(panels.around_focus) + _OTHER_PANELS) * foci[0].size
     at_once = max(1, _PANELS_AT_ONCE // width)
-    return _apply_by_rows(
-        integrate_rows, foci, at_once, on_host=isinstance(measure, FrozenContinuous)
-    )
+    return _apply_by_rows(integrate_rows, foci, at_once, traced=measure.traceable_density)
 
 
 _compiled_mean_by_rows = eqx.filter_jit(_mean_by_rows)
@@ -125,7 +122,7 @@ def integrate(
             p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
             for p in pieces
         ]
-    place = _place_nodes if isinstance(measure, FrozenContinuous) else _place_nodes_compiled
+    place = _place_nodes_compiled if measure.traceable_density else _place_nodes
     panels = _place_panels(kernel, measure, _MOST_IN_A_DOUBLE_INTEGRAL)
     nodes = place(measure, pieces, panels, _foci(other)[:, None])
     x, weights = _drop_negligible(nodes.x[:, 0], nodes.weights[:, 0])
@@ -302,7 +299,7 @@ def _panel_rule(
 
 
 def _apply_by_rows(
-    function: Callable[[Array], Array], foci: Float[Array, "m f s"], at_once: int, *, on_host: bool
+    function: Callable[[Array], Array], foci: Float[Array, "m f s"], at_once: int, *, traced: bool
 ) -> Float[Array, "m s"]:
     """Apply to a few rows at a time: hundreds of nodes a row would fill the memory."""
     m, *shape = foci.shape
@@ -310,5 +307,5 @@ def _apply_by_rows(
     size = -(-m // count)
     padded = jnp.concatenate([foci, jnp.broadcast_to(foci[:1], (count * size - m, *shape))])
     blocks = padded.reshape(count, size, *shape)
-    results = jnp.stack([function(b) for b in blocks]) if on_host else jax.lax.map(function, blocks)
+    results = jax.lax.map(function, blocks) if traced else jnp.stack([function(b) for b in blocks])
     return results.reshape(count * size, -1)[:m]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows
-from owlfi.embeddings.embed import embed, on_host
+from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.weights.certificate import (
@@ -210,7 +210,7 @@ def _embed_side_by_side(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
     """Side by side as far as the law can be traced, compiled where its numbers can be, too."""
-    if on_host(law):
+    if not law.traceable_density:
         each = zip(lengthscales, points, strict=True)
         means, norms = zip(*(_embed_one(family, law, *design) for design in each), strict=True)
         return jnp.stack(means), jnp.stack(norms)
