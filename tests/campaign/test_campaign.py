@@ -491,6 +491,20 @@ def test_import_paths_that_lead_nowhere_are_refused(tmp_path):
 # The store
 
 
+def test_store_is_imported_without_the_rest_of_owlfi():
+    """What only reads a store need not wait for campaigns; of JAX there is what owlfi imports."""
+    code = (
+        "import sys, owlfi; before = set(sys.modules); import owlfi.campaign.store\n"
+        "print(*sorted(m for m in set(sys.modules) - before if m.startswith(('owlfi', 'jax'))))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [
+        "owlfi.campaign",
+        "owlfi.campaign.outcome",
+        "owlfi.campaign.store",
+    ]
+
+
 def test_store_is_one_file_written_with_full_synchronisation(tmp_path):
     campaign = planned(tmp_path)
     campaign.run(executor="here")

@@ -328,7 +328,7 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study):
     certificate = types.SimpleNamespace(excess=np.array(1e-4))
     quadrature = types.SimpleNamespace(certificate=certificate)
     campaign.archive.design = types.SimpleNamespace(quadrature=quadrature)
-    campaign.results = lambda: runs
+    campaign.results = lambda partial: runs
     needed = runs_with_equal_weights(make_problem(read, campaign).kernel, runs, 1e-4)
     hours = (needed - 12) * campaign.status().mean_seconds / 3600
     told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."

@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from owlfi.campaign.design import Design, describe_failure
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.recipe import as_simulator
+from owlfi.campaign.recipe import load_simulator
 from owlfi.campaign.status import read_status
 from owlfi.campaign.store import Store
 from owlfi.problem.simulator import Simulator
@@ -37,7 +37,7 @@ class Archive:
     @cached_property
     def original(self) -> Simulator:
         """The simulator itself, which remembers nothing."""
-        return as_simulator(decode(self.recipe))
+        return load_simulator(decode(self.recipe))
 
     @cached_property
     def design(self) -> Design:

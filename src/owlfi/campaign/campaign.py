@@ -19,7 +19,7 @@ from owlfi.campaign.exploring import Exploration, explore_design
 from owlfi.campaign.extending import extend_design
 from owlfi.campaign.identity import check_same
 from owlfi.campaign.proposing import ProposalOptions, check_prior, propose_thetas
-from owlfi.campaign.recipe import as_recipe, as_simulator, read_sources
+from owlfi.campaign.recipe import as_recipe, load_simulator, read_sources
 from owlfi.campaign.remembering import Remembering
 from owlfi.campaign.rounds import weigh_runs
 from owlfi.campaign.running import Runner
@@ -78,7 +78,7 @@ class Campaign:
         or notebook, and a design that does not fit the simulator.
         """
         recipe = as_recipe(simulator)
-        design = None if thetas is None else _as_design(simulator, thetas, quadrature)
+        design = None if thetas is None else _check_design(simulator, thetas, quadrature)
         if exist_ok and Path(path).exists():
             archive = Archive.open(path)
             check_same(archive, recipe, design)
@@ -120,7 +120,7 @@ class Campaign:
 
         Raises ValueError where it has one, or this does not fit the simulator.
         """
-        design = _as_design(self.original, thetas, quadrature)
+        design = _check_design(self.original, thetas, quadrature)
         with self.archive.writing() as store:
             if store.fact("design") is not None:
                 raise ValueError(f"{self.path} has a design; make another campaign for another")
@@ -309,11 +309,14 @@ class Campaign:
         )
 
     def failures(self, most: int | None = None) -> str:
-        """The failed runs with their theta, u and error, one after the other."""
+        """The failed runs with their theta, u and error, one after the other.
+
+        most: how many to describe, all where left out.
+        """
         return self.archive.describe_failures(most)
 
 
-def _as_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
-    simulator = as_simulator(simulator)
-    checked, _ = as_design(simulator, thetas, quadrature)
+def _check_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
+    """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
+    checked, _ = as_design(load_simulator(simulator), thetas, quadrature)
     return Design(np.asarray(checked), quadrature)

@@ -106,8 +106,8 @@ class Driver:
     policy: Policy
     done: int = 0
     failed: int = 0
-    begun: int = 0
-    began: float = field(default_factory=time.monotonic)
+    runs_begun: int = 0
+    start_time: float = field(default_factory=time.monotonic)
     _columns: int | None = None
     _first: bool = False  # whether the next run that is done is to be made again
     _unchecked: bool = False  # whether it is open that y is determined by theta and u
@@ -140,7 +140,7 @@ class Driver:
         most = self._most_flying()
         while self._waiting and len(self._flying) < most and self._may_begin():
             task = self._waiting.popleft()
-            self.begun += task.expected is None
+            self.runs_begun += task.expected is None
             future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
             self._flying[future] = task
             future.add_done_callback(self._landed.put)
@@ -152,7 +152,7 @@ class Driver:
 
     def _may_begin(self) -> bool:
         checking = self._waiting[0].expected is not None
-        within = self.begun < self.policy.limits.runs or checking
+        within = self.runs_begun < self.policy.limits.runs or checking
         return within and time.monotonic() < self.policy.limits.until
 
     def _collect(self) -> None:
@@ -191,7 +191,7 @@ class Driver:
     def _give_back(self, task: _Task) -> Outcome | None:
         """The engine broke down before it ran this; again, but not for ever."""
         task.losses += 1
-        self.begun -= task.expected is None
+        self.runs_begun -= task.expected is None
         if task.losses > _MOST_LOSSES:
             return Outcome(CRASH, error=f"the engine broke down {task.losses} times")
         self._waiting.appendleft(task)
@@ -238,7 +238,7 @@ class Driver:
     def _tell(self, running: int) -> None:
         if self.policy.report is not None:
             left = len(self._waiting) + len(self._flying)
-            pace = (time.monotonic() - self.began) / max(1, self.done + self.failed)
+            pace = (time.monotonic() - self.start_time) / max(1, self.done + self.failed)
             progress = Progress(self.done, self.failed, running, left - running, left * pace)
             self.policy.report(progress)
 

@@ -14,7 +14,7 @@ from owlfi.campaign.encoding import decode
 from owlfi.campaign.external import check_time_limit
 from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome
 from owlfi.campaign.processes import Processes
-from owlfi.campaign.recipe import as_simulator, check_program
+from owlfi.campaign.recipe import check_program, load_simulator
 from owlfi.campaign.worker import run_row
 
 HERE = "here"
@@ -115,7 +115,7 @@ def make_engine(recipe: str, options: EngineOptions) -> Engine:
     workers = None if options.workers is None else as_count("workers", options.workers)
     check_time_limit(time_limit)
     if executor is None or executor == HERE:
-        check_program(as_simulator(decode(recipe)))
+        check_program(load_simulator(decode(recipe)))
     if executor is None:
         return Processes(recipe, workers or _count_cores(), time_limit)
     if time_limit is not None:

@@ -21,7 +21,7 @@ def as_recipe(simulator: Any) -> str:
     >>> as_recipe("owlfi.models:wind_farm")
     '"owlfi.models:wind_farm"'
     """
-    check_program(as_simulator(simulator))
+    check_program(load_simulator(simulator))
     return encode(simulator)
 
 
@@ -32,7 +32,7 @@ def check_program(simulator: Simulator) -> None:
         check()
 
 
-def as_simulator(value: Any) -> Simulator:
+def load_simulator(value: Any) -> Simulator:
     """The simulator itself, from an import path, too."""
     found = resolve(value) if isinstance(value, str) else value
     if callable(found) and not isinstance(found, Simulator) and isinstance(value, str):
@@ -50,7 +50,7 @@ def read_sources(recipe: str) -> dict[str, str]:
     value = decode(recipe)
     paths = [value] if isinstance(value, str) else list(find_functions(recipe))
     found = {module: _read_module(module) for module in {path.split(":")[0] for path in paths}}
-    command = getattr(as_simulator(value).generator, "files", ())
+    command = getattr(load_simulator(value).generator, "files", ())
     return found | {str(file): _hash_file(Path(file)) for file in command}
 
 

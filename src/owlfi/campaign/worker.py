@@ -22,7 +22,7 @@ from owlfi.campaign.outcome import (
     Outcome,
     TimeLimitError,
 )
-from owlfi.campaign.recipe import as_simulator
+from owlfi.campaign.recipe import load_simulator
 
 _LONGEST_ERROR = 4000
 
@@ -41,7 +41,7 @@ def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
 @lru_cache(maxsize=8)
 def row_function(recipe: str) -> Callable[[Any, Any], Any]:
     """The generator, compiled where it is JAX, so that each row is computed at one fixed shape."""
-    simulator = as_simulator(decode(recipe))
+    simulator = load_simulator(decode(recipe))
     generator = simulator.generator
     if simulator.on_host:
         return generator

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-Store = Annotated[Path, typer.Argument(help="The file of the campaign.")]
+StorePath = Annotated[Path, typer.Argument(help="The file of the campaign.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
 Limit = Annotated[float | None, typer.Option(help="Seconds after which a run is killed.")]
 Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")]
@@ -57,7 +57,7 @@ def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) 
 
 @app.command(epilog="Example: owlfi campaign run out/runs.sqlite --workers 2 --time-limit 600")
 def run(
-    store: Store,
+    store: StorePath,
     workers: Workers = None,
     time_limit: Limit = None,
     retries: Annotated[int, typer.Option(min=0, help="Of time-outs and crashes.")] = 2,
@@ -99,18 +99,18 @@ def propose(
     """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
     with _report_mistakes():
         from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import make_campaign, propose_thetas
+        from owlfi.cli.study_steps import make_campaign, propose_for_study
 
         read = read_study(study)
         campaign = make_campaign(read)
-        propose_thetas(read, campaign, count)
+        propose_for_study(read, campaign, count)
         waiting = campaign.status().waiting
         typer.echo(f"{campaign.path}: {count} thetas more, {waiting} runs to make")
 
 
 @app.command(epilog="Example: owlfi campaign status out/runs.sqlite --failures 5")
 def status(
-    store: Store,
+    store: StorePath,
     failures: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 0,
 ) -> None:
     """How far a campaign is, also while it runs."""
@@ -126,7 +126,7 @@ def status(
 
 @app.command(epilog="Example: owlfi campaign results out/runs.sqlite results.npz")
 def results(
-    store: Store,
+    store: StorePath,
     file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
     partial: Annotated[
         bool, typer.Option("--partial", help="The leading thetas that are complete.")
@@ -146,7 +146,7 @@ def results(
 
 @app.command(epilog="Example: owlfi campaign export out/runs.sqlite design.npz --slurm 100")
 def export(
-    store: Store,
+    store: StorePath,
     file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
     slurm: Annotated[
         int | None, typer.Option(min=1, help="Also write job.sh, an array of so many tasks.")
@@ -169,7 +169,7 @@ def export(
 
 @app.command("import", epilog="Example: owlfi campaign import out/runs.sqlite results-*.csv")
 def import_(
-    store: Store,
+    store: StorePath,
     files: Annotated[list[Path], typer.Argument(help="Results, .csv or .npz.")],
 ) -> None:
     """Read results back; what does not belong to the design is refused."""
@@ -204,13 +204,13 @@ def run_study(
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
     with _report_mistakes():
         from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import describe_saving, infer, make_campaign, run_design
+        from owlfi.cli.study_steps import describe_saving, infer, make_campaign, run_study_design
 
         read = read_study(study)
         campaign = make_campaign(read)
         with campaign.keep_workers(**read.workers):
             if read.thetas:
-                run_design(read, campaign, retry_failed=retry_failed)
+                run_study_design(read, campaign, retry_failed=retry_failed)
             result = infer(read, campaign)
         if result is not None:
             typer.echo(result.summary())

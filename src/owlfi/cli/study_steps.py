@@ -40,12 +40,12 @@ def plan_study(study: Study, campaign: Campaign) -> None:
         before = store.fact("study") or study.plan
         planned = store.fact("design") is not None
     if planned:
-        _extend_plan(study, campaign, before)
+        _replan_design(study, campaign, before)
     else:
-        _make_plan(study, campaign)
+        _plan_design(study, campaign)
 
 
-def _make_plan(study: Study, campaign: Campaign) -> None:
+def _plan_design(study: Study, campaign: Campaign) -> None:
     key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
     problem = make_problem(study, campaign)
     quadrature = study.rule.quadrature(key_points, problem)
@@ -55,7 +55,7 @@ def _make_plan(study: Study, campaign: Campaign) -> None:
     campaign.plan(draw(key_thetas, study.thetas), quadrature)
 
 
-def _extend_plan(study: Study, campaign: Campaign, before: dict[str, Any]) -> None:
+def _replan_design(study: Study, campaign: Campaign, before: dict[str, Any]) -> None:
     _check_plan(study, before)
     more = study.plan.get("thetas", 0) - before.get("thetas", study.plan.get("thetas", 0))
     if more:
@@ -83,14 +83,14 @@ def _add_once(campaign: Campaign, thetas: np.ndarray) -> None:
         campaign.extend(thetas)
 
 
-def run_design(study: Study, campaign: Campaign, *, retry_failed: bool) -> None:
+def run_study_design(study: Study, campaign: Campaign, *, retry_failed: bool) -> None:
     """Make the runs of the design of a study, and of thetas that it proposes.
 
     Raises ValueError for a study that has changed, data that do not fit y, and what
     `Campaign.run` refuses.
     """
     plan_study(study, campaign)
-    check_columns(study, campaign)
+    check_data_columns(study, campaign)
     options = {"budget": study.budget, "retry_failed": retry_failed, **study.run}
     if study.explore is None:
         show_progress(campaign, campaign.run, **options)
@@ -99,7 +99,7 @@ def run_design(study: Study, campaign: Campaign, *, retry_failed: bool) -> None:
         show_progress(campaign, explore, **study.explore, **options)
 
 
-def propose_thetas(study: Study, campaign: Campaign, count: int) -> None:
+def propose_for_study(study: Study, campaign: Campaign, count: int) -> None:
     """Add thetas to the campaign of a study, the same however often it is interrupted."""
     options = {name: value for name, value in (study.explore or {}).items() if name != "batch"}
     key = jax.random.fold_in(_explore_key(study), len(campaign.design.thetas))
@@ -115,7 +115,7 @@ def make_problem(study: Study, campaign: Campaign) -> Problem:
     return Problem(campaign.simulator, study.observed)
 
 
-def check_columns(study: Study, campaign: Campaign) -> None:
+def check_data_columns(study: Study, campaign: Campaign) -> None:
     """Make the first run of the design, and compare what it gives with the data.
 
     Raises ValueError where y has another number of columns.
@@ -157,7 +157,7 @@ def describe_saving(study: Study, campaign: Campaign) -> str:
     certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
     if not certificate:
         return ""
-    runs = campaign.results() if study.explore is None else campaign.results(partial=True)
+    runs = campaign.results(partial=study.explore is not None)
     kernel, excess = make_problem(study, campaign).kernel, float(certificate.excess.mean())
     needed = runs_with_equal_weights(kernel, runs, excess)
     hours = max(0.0, needed - runs.calls) * campaign.status().mean_seconds / 3600
