@@ -27,6 +27,7 @@ from owlfi import (
     simulate,
 )
 from owlfi.campaign import Campaign, NotRepeatableError, TooManyFailuresError
+from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store, network_file_system
 from owlfi.models.wind_farm import stored_runs
 
@@ -180,7 +181,7 @@ def test_remembered_simulator_serves_problems_and_refuses_gradients(tmp_path):
 
 def test_workers_can_be_kept_for_several_calls(tmp_path):
     campaign = planned(tmp_path)
-    with campaign.started(executor="here"):
+    with campaign.keep_workers(executor="here"):
         campaign.run()
         y = campaign.simulator([9.0], POINTS)
     assert_allclose(y, models.in_numpy([9.0], POINTS))
@@ -212,8 +213,7 @@ def test_results_never_favour_fast_runs(tmp_path):
     campaign = planned(tmp_path)
     runs = campaign.design.distinct()
     late_first = [*runs[8:], *runs[:6]]  # the second theta is not complete
-    campaign._pending = lambda store, retries: [(run, 0) for run in late_first]
-    campaign.run(executor="here")
+    Runner(campaign.archive).run_these(late_first)
     with pytest.raises(ValueError, match=r"2 of 24 runs have not ended.*leading 1 thetas"):
         campaign.results()
     assert_array_equal(campaign.results(partial=True).thetas, THETAS[:1])
@@ -285,7 +285,7 @@ def test_failures_can_be_left_out_of_the_weights(with_failures):
     assert runs.thetas.shape == (7, 1)
     assert_array_equal(runs.quadrature.weights, [[0.5, 0.5]] + [[1.0, 0.0]] * 6)
     with pytest.warns(UserWarning, match="bias"):
-        weighted = with_failures.results(on_failure="reweight", kernel=C)
+        weighted = with_failures.results(on_failure="reweight", base_kernel=C)
     alone = optimal_weights(C, Normal(), [-1.0]).weights
     assert_allclose(weighted.quadrature.weights[1], [alone[0], 0.0])
     assert np.isfinite(runs.y).all()
@@ -300,6 +300,33 @@ def test_workers_that_die_are_replaced_and_their_runs_made_again(tmp_path, monke
     campaign = planned(tmp_path, on_line(models.dies_once), [2.0], line(-1.0, 1.0, 2.0))
     assert campaign.run(workers=2, check=False).done == 3
     assert_array_equal(campaign.results().y.ravel(), [-2.0, 2.0, 4.0])
+
+
+def test_workers_and_those_that_replace_them_never_run_the_script(tmp_path):
+    """A script without `if __name__ == "__main__"` would else start campaigns for ever."""
+    campaign = planned(tmp_path, on_line(models.dies_once), [2.0], line(-1.0, 1.0))
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "script.py").write_text(
+        "from pathlib import Path\n"
+        "with Path('ran').open('a') as file:\n    file.write('once ')\n"
+        "from owlfi.campaign import Campaign\n"
+        "print(Campaign.open('runs.sqlite').run(workers=1, check=False).calls)\n"
+    )
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OWLFI_TEST_LOG": str(tmp_path / "seen"),
+    }
+    ran = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.stdout == "3\n", ran.stderr
+    assert (tmp_path / "ran").read_text() == "once "
+    assert campaign.status().done == 2
 
 
 def test_failed_runs_are_made_again_where_this_is_asked_for(tmp_path, monkeypatch):
@@ -339,7 +366,7 @@ def test_random_numbers_of_its_own_are_found_before_many_runs_are_made(tmp_path)
     points = np.linspace(0, 1, 100)
     campaign = planned(tmp_path, on_line(models.slow_and_forgetful), [1.0], line(*points))
     with ThreadPoolExecutor(2) as executor, pytest.raises(NotRepeatableError):
-        campaign.run(executor=executor)
+        campaign.run(executor=executor, workers=2)
     assert campaign.status().done <= 5
 
 
@@ -348,7 +375,7 @@ def test_no_run_begins_after_the_seconds_have_passed(tmp_path):
     campaign = planned(tmp_path, on_line(models.slow), [1.0], line(*points))
     start = time.monotonic()
     with ThreadPoolExecutor(2) as executor:
-        status = campaign.run(executor=executor, seconds=0.3, check=False)
+        status = campaign.run(executor=executor, workers=2, seconds=0.3, check=False)
     assert time.monotonic() - start < 1.5
     assert 2 <= status.done <= 8
     assert status.failed == 0
@@ -462,6 +489,20 @@ def test_import_paths_that_lead_nowhere_are_refused(tmp_path):
 
 
 # The store
+
+
+def test_store_is_imported_without_the_rest_of_owlfi():
+    """What only reads a store need not wait for campaigns; of JAX there is what owlfi imports."""
+    code = (
+        "import sys, owlfi; before = set(sys.modules); import owlfi.campaign.store\n"
+        "print(*sorted(m for m in set(sys.modules) - before if m.startswith(('owlfi', 'jax'))))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [
+        "owlfi.campaign",
+        "owlfi.campaign.outcome",
+        "owlfi.campaign.store",
+    ]
 
 
 def test_store_is_one_file_written_with_full_synchronisation(tmp_path):

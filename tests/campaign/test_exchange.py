@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import campaign_models as models
 from owlfi import Normal, Simulator, SquaredExponential, equal_weights
 from owlfi.campaign import Campaign
-from owlfi.campaign.exchange import export_design, import_results, slurm_script, work
+from owlfi.campaign.exchange import export_design, import_results, make_slurm_script, work
 
 POINTS = np.array([[0.1, 1 / 3], [1.5, 2.0], [-1.0, 1.0]])
 
@@ -73,12 +73,12 @@ def test_npz_goes_out_and_comes_back(campaign, tmp_path):
 def test_tasks_of_a_job_array_share_the_design_and_go_on_after_a_kill(campaign, tmp_path):
     export_design(campaign, tmp_path / "design.npz")
     files = [tmp_path / f"results-{task}.csv" for task in range(2)]
-    assert [work(tmp_path / "design.npz", file, task, 2) for task, file in enumerate(files)] == [
-        3
-    ] * 2
+    assert [
+        work(tmp_path / "design.npz", file, task=task, tasks=2) for task, file in enumerate(files)
+    ] == [3, 3]
     whole = files[1].read_text()
     files[1].write_text(whole[: whole.rfind(",")])  # killed while it wrote the last line
-    assert work(tmp_path / "design.npz", files[1], 1, 2) == 1
+    assert work(tmp_path / "design.npz", files[1], task=1, tasks=2) == 1
     assert import_results(campaign, files) == 6
     assert np.asarray(campaign.results().y).tobytes() == expected().tobytes()
 
@@ -88,7 +88,7 @@ def test_job_array_keeps_all_of_y_where_the_first_run_fails(tmp_path):
     q = equal_weights(SquaredExponential(1.0), simulator.measure, [-1.0, 1.0, 2.0])
     campaign = Campaign.create(tmp_path / "runs.sqlite", simulator, [1.0], q)
     export_design(campaign, tmp_path / "design.npz")
-    work(tmp_path / "design.npz", tmp_path / "out.csv", 0, 1)
+    work(tmp_path / "design.npz", tmp_path / "out.csv")
     assert import_results(campaign, [tmp_path / "out.csv"]) == 3
     assert campaign.status().failures == {"exception": 1}
     assert "no solution below 0" in campaign.failures()
@@ -101,17 +101,18 @@ def test_job_array_continues_only_files_of_its_own(campaign, tmp_path):
     export_design(campaign, tmp_path / "design.npz")
     write(tmp_path / "x.csv", results(campaign, tmp_path))
     with pytest.raises(ValueError, match=r"x.csv cannot be continued: its columns are run, a"):
-        work(tmp_path / "design.npz", tmp_path / "x.csv", 0, 1)
+        work(tmp_path / "design.npz", tmp_path / "x.csv")
 
 
 def test_script_of_the_job_array_is_shell_and_names_its_files(tmp_path):
-    text = slurm_script("runs.sqlite", "design.npz", "job.sh", 3)
+    names = {"store": "runs.sqlite", "design": "design.npz", "script": "job.sh"}
+    text = make_slurm_script(**names, tasks=3)
     (tmp_path / "job.sh").write_text(text)
     subprocess.run(["sh", "-n", tmp_path / "job.sh"], check=True)
     assert "--array=0-2" in text
     assert "owlfi campaign import runs.sqlite results-*.csv" in text
     with pytest.raises(ValueError, match=r"reads the design as .npz"):
-        slurm_script("runs.sqlite", "design.csv", "job.sh", 3)
+        make_slurm_script(**names | {"design": "design.csv"}, tasks=3)
 
 
 def test_failures_come_back_too(campaign, tmp_path):
@@ -159,7 +160,7 @@ def test_last_line_needs_no_end_but_all_its_cells(campaign, tmp_path):
 
 def test_line_of_a_job_array_that_was_cut_off_is_left_out(campaign, tmp_path):
     export_design(campaign, tmp_path / "design.npz")
-    work(tmp_path / "design.npz", tmp_path / "out.csv", 0, 1)
+    work(tmp_path / "design.npz", tmp_path / "out.csv")
     whole = (tmp_path / "out.csv").read_text().rstrip()
     (tmp_path / "out.csv").write_text(whole[:-1])
     assert import_results(campaign, [tmp_path / "out.csv"]) == 5
@@ -233,10 +234,10 @@ def test_results_that_contradict_what_is_known_are_refused(campaign, tmp_path):
 def test_designs_that_are_none_are_refused(campaign, tmp_path):
     (tmp_path / "x.npz").write_text("no array")
     with pytest.raises(ValueError, match=r"x.npz is no NPZ file; export the design"):
-        work(tmp_path / "x.npz", tmp_path / "out.csv", 0, 1)
+        work(tmp_path / "x.npz", tmp_path / "out.csv")
     np.savez(tmp_path / "y.npz", run=["a"])
     with pytest.raises(ValueError, match=r"y.npz has no array recipe; its arrays are run: export"):
-        work(tmp_path / "y.npz", tmp_path / "out.csv", 0, 1)
+        work(tmp_path / "y.npz", tmp_path / "out.csv")
 
 
 def test_other_files_are_refused(campaign, tmp_path):

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 import owlfi.inference
 from owlfi.campaign import Campaign
 from owlfi.campaign.saving import runs_with_equal_weights
-from owlfi.cli.campaign import _print_saved
+from owlfi.cli.construct import construct
 from owlfi.cli.main import app
-from owlfi.cli.study import StudyError, constructed, read_study
-from owlfi.cli.study_steps import make_campaign, plan_study, problem_of
+from owlfi.cli.study import read_study
+from owlfi.cli.study_file import StudyError
+from owlfi.cli.study_steps import describe_saving, make_campaign, make_problem, plan_study
 from owlfi.problem.simulations import Simulations
 
 TOML = """\
@@ -186,10 +187,10 @@ def test_data_with_other_columns_than_y_are_refused_after_one_run(study):
 
 
 def test_measures_are_written_as_their_constructors():
-    assert constructed("Product(Normal(0, 1), Uniform(-1, 1))").dim == 2
+    assert construct("Product(Normal(0, 1), Uniform(-1, 1))").dim == 2
     for text in ("__import__('os')", "Normal(0, x)", "1 + 1"):
         with pytest.raises(ValueError, match=r"no measure or kernel|must look like"):
-            constructed(text)
+            construct(text)
 
 
 def test_whole_study_runs_infers_and_resumes(study, methods):
@@ -254,7 +255,7 @@ def test_methods_that_choose_their_own_runs_use_the_store(study, methods):
     study.write_text(TOML.replace('"none"', '"minimum_distance"').replace("thetas = 4\n", ""))
     result = invoke("run", study)
     assert "2 thetas, share 2" in result.stdout, result.output
-    with Campaign.open(study.parent / "out" / "runs.sqlite").reading() as store:
+    with Campaign.open(study.parent / "out" / "runs.sqlite").archive.reading() as store:
         assert len(store.outputs()) == 6
 
 
@@ -316,23 +317,22 @@ def test_every_command_shows_an_example(name):
     assert f"Example: owlfi campaign {name}" in invoke("campaign", name, "--help").stdout
 
 
-def test_time_saved_is_told_where_the_weights_have_a_certificate(study, capsys):
+def test_time_saved_is_told_where_the_weights_have_a_certificate(study):
     study.write_text(TOML)
     read = read_study(study)
     campaign = make_campaign(read)
     plan_study(read, campaign)
     campaign.run(executor="here")
     runs = campaign.results()
-    _print_saved(read, campaign)
-    assert capsys.readouterr().out == ""
+    assert describe_saving(read, campaign) == ""
     certificate = types.SimpleNamespace(excess=np.array(1e-4))
     quadrature = types.SimpleNamespace(certificate=certificate)
-    campaign.design, campaign.results = types.SimpleNamespace(quadrature=quadrature), lambda: runs
-    _print_saved(read, campaign)
-    needed = runs_with_equal_weights(problem_of(read, campaign).data_kernel, runs, 1e-4)
+    campaign.archive.design = types.SimpleNamespace(quadrature=quadrature)
+    campaign.results = lambda partial: runs
+    needed = runs_with_equal_weights(make_problem(read, campaign).kernel, runs, 1e-4)
     hours = (needed - 12) * campaign.status().mean_seconds / 3600
     told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
-    assert capsys.readouterr().out.strip() == told
+    assert describe_saving(read, campaign) == told
 
 
 EXPLORING = (

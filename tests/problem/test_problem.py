@@ -28,7 +28,9 @@ def quadratures():
     return {
         "equal": owlfi.VStatistic(10).quadrature(KEY, model),
         "unbiased": owlfi.UStatistic(10).quadrature(KEY, model),
-        "optimal": owlfi.OptimallyWeighted(8, kernel=SquaredExponential()).quadrature(KEY, model),
+        "optimal": owlfi.OptimallyWeighted(8, base_kernel=SquaredExponential()).quadrature(
+            KEY, model
+        ),
         "tuned": owlfi.OptimallyWeighted(16).quadrature(KEY, model),
         "designs": owlfi.optimal_weights(SquaredExponential(), Normal(), designs),
         "equal with error": owlfi.equal_weights(SquaredExponential(), Normal(), points),

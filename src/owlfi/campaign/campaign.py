@@ -2,28 +2,29 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count, plain_number
-from owlfi.campaign.assembly import assembled
-from owlfi.campaign.design import Design, described
-from owlfi.campaign.driver import Driver, Limits, Progress, TooManyFailuresError
-from owlfi.campaign.encoding import decode
-from owlfi.campaign.engines import HERE, Engine, as_engine
-from owlfi.campaign.exploring import explored, extended, proposed, with_importance
-from owlfi.campaign.identity import check_same, check_source
-from owlfi.campaign.outcome import RETRIED
-from owlfi.campaign.recipe import as_recipe, as_simulator, sources
+from owlfi.campaign.archive import Archive
+from owlfi.campaign.assembly import assemble_runs
+from owlfi.campaign.design import Design
+from owlfi.campaign.driver import Limits, Policy, Progress
+from owlfi.campaign.engines import EngineOptions
+from owlfi.campaign.exploring import Exploration, explore_design
+from owlfi.campaign.extending import extend_design
+from owlfi.campaign.identity import check_same
+from owlfi.campaign.proposing import ProposalOptions, check_prior, propose_thetas
+from owlfi.campaign.recipe import as_recipe, load_simulator, read_sources
 from owlfi.campaign.remembering import Remembering
-from owlfi.campaign.status import Status, read_status, this_process
-from owlfi.campaign.store import Run, Store
+from owlfi.campaign.rounds import weigh_runs
+from owlfi.campaign.running import Runner
+from owlfi.campaign.status import Status, read_status
+from owlfi.campaign.store import Store
 from owlfi.inference.proposals.proposal import SAFETY, SHARE
 from owlfi.kernels import Kernel
 from owlfi.problem.failures import without_failures
@@ -31,8 +32,6 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations, as_design
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
-
-_SHOWN_FAILURES = 3
 
 
 class Campaign:
@@ -53,11 +52,9 @@ class Campaign:
     (1, 3, 1)
     """
 
-    def __init__(self, path: Path, recipe: str):
-        self.path = path
-        self.recipe = recipe
-        self._lock = FileLock(f"{path}.lock")
-        self._engine: Engine | None = None
+    def __init__(self, archive: Archive):
+        self.archive = archive
+        self._runner = Runner(archive)
 
     @classmethod
     def create(
@@ -81,14 +78,14 @@ class Campaign:
         or notebook, and a design that does not fit the simulator.
         """
         recipe = as_recipe(simulator)
-        design = None if thetas is None else _as_design(simulator, thetas, quadrature)
+        design = None if thetas is None else _check_design(simulator, thetas, quadrature)
         if exist_ok and Path(path).exists():
-            campaign = cls.open(path)
-            check_same(campaign, recipe, design)
-            return campaign
-        planned = {} if design is None else design.facts()
-        Store.create(Path(path), recipe=recipe, sources=sources(recipe), **planned)
-        return cls(Path(path), recipe)
+            archive = Archive.open(path)
+            check_same(archive, recipe, design)
+            return cls(archive)
+        facts = {} if design is None else design.facts()
+        Store.create(Path(path), recipe=recipe, sources=read_sources(recipe), **facts)
+        return cls(Archive(Path(path), recipe))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Campaign":
@@ -96,19 +93,35 @@ class Campaign:
 
         Raises ValueError where there is none.
         """
-        store = Store.open(Path(path), read_only=True)
-        try:
-            return cls(Path(path), store.fact("recipe"))
-        finally:
-            store.close()
+        return cls(Archive.open(path))
+
+    @property
+    def path(self) -> Path:
+        """The file of the campaign."""
+        return self.archive.path
+
+    @property
+    def recipe(self) -> str:
+        """The simulator, as text that every worker understands."""
+        return self.archive.recipe
+
+    @property
+    def original(self) -> Simulator:
+        """The simulator itself, which remembers nothing."""
+        return self.archive.original
+
+    @property
+    def design(self) -> Design:
+        """The thetas and the quadrature; ValueError where there is none yet."""
+        return self.archive.design
 
     def plan(self, thetas: Any, quadrature: Quadrature) -> None:
         """Give a campaign made without a design its design; runs made before belong to it, too.
 
         Raises ValueError where it has one, or this does not fit the simulator.
         """
-        design = _as_design(self.original, thetas, quadrature)
-        with self.driving() as store:
+        design = _check_design(self.original, thetas, quadrature)
+        with self.archive.writing() as store:
             if store.fact("design") is not None:
                 raise ValueError(f"{self.path} has a design; make another campaign for another")
             with store.transaction():
@@ -124,7 +137,7 @@ class Campaign:
 
         Raises ValueError where there is no design, or points of it are left out.
         """
-        extended(self, thetas, quadrature)
+        extend_design(self.archive, thetas, quadrature)
 
     def propose(
         self,
@@ -149,7 +162,10 @@ class Campaign:
         Raises ValueError for a problem with another prior than the campaign's simulator, discrete
         parameters, and fewer than 4 thetas that are complete.
         """
-        return proposed(self, key, problem, count, share, safety, costs, quadrature)
+        options = ProposalOptions(share, safety, costs)
+        return propose_thetas(
+            self.archive, key, problem, count, options=options, quadrature=quadrature
+        )
 
     def explore(
         self,
@@ -162,6 +178,8 @@ class Campaign:
         safety: float = SAFETY,
         costs: bool = True,
         seconds: float | None = None,
+        check: bool = True,
+        retry_failed: bool = False,
         **options: Any,
     ) -> Status:
         """Run the design, then propose and run more thetas until the budget is spent.
@@ -170,25 +188,20 @@ class Campaign:
             check included; the design it begins with should take a part of it.
         batch: how many thetas are proposed at a time.
         seconds: begin no run after so many.
-        share, safety, costs: see `propose`; options: as in `run`.
+        share, safety, costs: see `propose`.
+        check, retry_failed, options: as in `run`; failed runs are made again once.
 
         Stop it or kill it at any moment: the same call goes on, to the same design.
+
+        Raises ValueError as `run` and `propose` do, TooManyFailuresError and NotRepeatableError.
         """
-        return explored(self, key, problem, budget, batch, share, safety, costs, seconds, options)
-
-    @cached_property
-    def original(self) -> Simulator:
-        """The simulator itself, which remembers nothing."""
-        return as_simulator(decode(self.recipe))
-
-    @cached_property
-    def design(self) -> Design:
-        """The thetas and the quadrature; ValueError where there is none yet."""
-        with self.reading() as store:
-            text = store.fact("design")
-        if text is None:
-            raise ValueError(f"{self.path} has no design yet; give it with plan(thetas, ...)")
-        return Design.read(text)
+        proposals = ProposalOptions(share, safety, costs)
+        plan = Exploration(budget, batch, seconds, check, retry_failed, proposals)
+        check_prior(self.archive, problem)
+        engine = EngineOptions(*(options.pop(name, None) for name in EngineOptions._fields))
+        run = partial(self.run, check=check, **options)
+        with self._runner.keep_workers(engine):
+            return explore_design(self.archive, run, key, problem, plan)
 
     def run(
         self,
@@ -209,7 +222,8 @@ class Campaign:
 
         executor: a pool of processes where left out; any concurrent.futures.Executor; a Dask
             client, or the address of its scheduler; "here" for this process.
-        workers: the number of processes, one for each core where left out.
+        workers: the number of processes, or how many runs a given executor makes at once; one for
+            each core where left out, or as many as a Dask client tells.
         time_limit: seconds after which a run is killed; for processes only. A Command has its own,
             which holds everywhere.
         retries: how often a run that took too long or died is made again.
@@ -224,82 +238,73 @@ class Campaign:
         Raises ValueError before anything runs for wrong options, a changed source or a second
         driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
         """
-        retries = as_count("retries", retries, 0)
-        if not 0 <= plain_number("max_failures", max_failures) <= 1:
-            raise ValueError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")
-        limits = Limits.of(budget, seconds)
-        with self.driving() as store:
-            check_source(store, self.recipe, accept_changes)
-            if retry_failed:
-                store.forget_failures()
-            runs = self._pending(store, retries)
-            if runs and limits.runs:
-                with self.started(executor=executor, workers=workers, time_limit=time_limit):
-                    check = check and not store.fact("checked")
-                    self._drive(store, runs, retries, max_failures, check, report, limits)
+        limits = Limits.from_now(budget=budget, seconds=seconds)
+        self._runner.run_design(
+            EngineOptions(executor, workers, time_limit),
+            Policy(retries, max_failures, check, limits, report),
+            accept_changes=accept_changes,
+            retry_failed=retry_failed,
+        )
         return self.status()
 
     @contextmanager
-    def started(
+    def keep_workers(
         self,
         *,
         executor: Any = None,
         workers: int | None = None,
         time_limit: float | None = None,
     ) -> Iterator["Campaign"]:
-        """Keep the workers for several calls of `run` and `simulator`; options as in `run`."""
-        if self._engine is not None:
+        """Keep the workers for several calls of `run` and `simulator`; options as in `run`.
+
+        Raises ValueError for wrong options, and while another process runs the campaign.
+        """
+        with self._runner.keep_workers(EngineOptions(executor, workers, time_limit)):
             yield self
-            return
-        workers = None if workers is None else as_count("workers", workers)
-        with self.driving():
-            self._engine = as_engine(executor, self.recipe, workers, time_limit)
-            try:
-                yield self
-            finally:
-                self._engine.stop()
-                self._engine = None
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
-        with self.reading() as store:
+        with self.archive.reading() as store:
             return read_status(store)
 
     def results(
-        self, *, partial: bool = False, on_failure: str = "reject", kernel: Kernel | None = None
+        self,
+        *,
+        partial: bool = False,
+        on_failure: str = "reject",
+        base_kernel: Kernel | None = None,
     ) -> Simulations:
         """What was simulated, in the order of the design.
 
         partial: before the end, take the leading thetas whose runs have all ended; others that
             happen to be ready stay out, as they would favour fast runs.
-        on_failure, kernel: what to do about failed runs, see `without_failures`.
+        on_failure, base_kernel: what to do about failed runs, see `without_failures`.
 
         Raises ValueError where runs are missing, or nothing is left.
         """
-        with self.reading() as store:
-            ended, outputs = store.ended(), store.outputs()
+        with self.archive.reading() as store:
+            endings, outputs = store.endings(), store.outputs()
             rounds = store.fact("rounds")
-        runs, failed = assembled(self.design, ended, outputs, partial)
-        weighted = with_importance(self, runs, failed, rounds, on_failure)
-        noise = self.original.measure
+        runs, failed = assemble_runs(self.design, endings, outputs, partial=partial)
+        rejected = np.logical_and(failed.any(1), on_failure == "reject")
         return without_failures(
-            weighted, failed, on_failure=on_failure, base_kernel=kernel, measure=noise
+            weigh_runs(self.original.prior, runs, rounds, rejected=rejected),
+            failed,
+            on_failure=on_failure,
+            base_kernel=base_kernel,
+            measure=self.original.measure,
         )
-
-    def forget_design(self) -> None:
-        """Read the design from the store when it is next needed."""
-        self.__dict__.pop("design", None)
 
     @property
     def simulator(self) -> Simulator:
         """The same simulator, but each (theta, u) is run once and remembered.
 
-        Runs happen in this process, or on the workers of `started`. It works on the host, so
+        Runs happen in this process, or on the workers of `keep_workers`. It works on the host, so
         methods that need gradients cannot use it.
         """
         of = self.original
         return Simulator(
-            Remembering(self),
+            Remembering(self.archive, self._runner),
             of.measure,
             of.parameters,
             prior=of.prior,
@@ -307,87 +312,15 @@ class Campaign:
             on_host=True,
         )
 
-    def drive(self, runs: list[Run]) -> None:
-        """Make these runs, here or on the workers of `started`."""
-        with self.driving() as store:
-            check_source(store, self.recipe, False)
-            with nullcontext() if self._engine else self.started(executor=HERE):
-                self._drive(store, [(run, 0) for run in runs], 2, 1.0, False, None, Limits())
-
-    def pending(self) -> list[Run]:
-        """The runs of the design that have not ended, in its order."""
-        with self.reading() as store:
-            return [run for run, attempts in self._pending(store, 0) if not attempts]
-
-    def _pending(self, store: Store, retries: int) -> list[tuple[Run, int]]:
-        """Runs that have not ended, or may be tried again, in the order of the design."""
-        ended = store.ended()
-        pending: dict[bytes, tuple[Run, int]] = {}
-        for run in self.design.runs():
-            end = ended.get(run.digest)
-            if end is None:
-                pending.setdefault(run.digest, (run, 0))
-            elif end.state in RETRIED and end.attempts <= retries:
-                pending.setdefault(run.digest, (run, end.attempts))
-        return list(pending.values())
-
-    def _drive(
-        self,
-        store: Store,
-        runs: list[tuple[Run, int]],
-        retries: int,
-        share: float,
-        check: bool,
-        report: Callable[[Progress], None] | None,
-        limits: Limits,
-    ) -> None:
-        assert self._engine is not None
-        options = retries, share, check, report, limits, store.fact("columns")
-        driver = Driver(store, self._engine, self.recipe, *options)
-        store.put(driver=this_process(), running=0)
-        try:
-            driver.drive(runs)
-        except TooManyFailuresError as error:
-            raise TooManyFailuresError(f"{error}:\n{self.failures(_SHOWN_FAILURES)}") from None
-        finally:
-            store.put(driver=None, running=0)
-
     def failures(self, most: int | None = None) -> str:
-        """The failed runs with their theta, u and error, one after the other."""
-        with self.reading() as store:
-            failed = store.failures(most)
-            planned = store.fact("design") is not None
-        design = self.design if planned else None
-        return "\n".join(described(design, *failure) for failure in failed)
+        """The failed runs with their theta, u and error, one after the other.
 
-    @contextmanager
-    def driving(self) -> Iterator[Store]:
-        """The store to write to; refused while another process does."""
-        try:
-            with self._lock.acquire(blocking=False):
-                store = Store.open(self.path)
-                try:
-                    yield store
-                finally:
-                    store.close()
-        except Timeout:
-            who = self.status().driver or "another process"
-            raise ValueError(
-                f"{self.path} is being run by {who}; wait for it or stop it. status() and "
-                "results(partial=True) work meanwhile"
-            ) from None
-
-    @contextmanager
-    def reading(self) -> Iterator[Store]:
-        """The store to read from."""
-        store = Store.open(self.path, read_only=True)
-        try:
-            yield store
-        finally:
-            store.close()
+        most: how many to describe, all where left out.
+        """
+        return self.archive.describe_failures(most)
 
 
-def _as_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
-    simulator = as_simulator(simulator)
-    checked, _ = as_design(simulator, thetas, quadrature)
+def _check_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
+    """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
+    checked, _ = as_design(load_simulator(simulator), thetas, quadrature)
     return Design(np.asarray(checked), quadrature)

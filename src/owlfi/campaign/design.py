@@ -1,13 +1,14 @@
 """A design: the thetas, the points u with their weights, and the runs that they ask for."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from owlfi.campaign.encoding import decode, encode
-from owlfi.campaign.store import Run, as_bytes
+from owlfi.campaign.outcome import RETRIED
+from owlfi.campaign.store import Ending, Failure, Run, as_bytes
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -31,7 +32,7 @@ class Design(NamedTuple):
         """The design from the fact of that name."""
         return cls(*decode(text))
 
-    def difference(self, begun: "Design") -> str:
+    def describe_difference(self, begun: "Design") -> str:
         """In what this is no continuation of another design; empty where it is one."""
         (t, m), q = begun.shape, begun.quadrature
         points, weights = np.asarray(self.quadrature.points), np.asarray(self.quadrature.weights)
@@ -47,6 +48,17 @@ class Design(NamedTuple):
         """Each pair (theta, u) once, at its first place."""
         return list({run.digest: run for run in reversed(list(self.runs()))}.values())[::-1]
 
+    def pending(self, endings: Mapping[bytes, Ending], *, retries: int) -> list[tuple[Run, int]]:
+        """Runs that have not ended, or may be tried again, with the attempts they had."""
+        pending: dict[bytes, tuple[Run, int]] = {}
+        for run in self.runs():
+            end = endings.get(run.digest)
+            if end is None:
+                pending.setdefault(run.digest, (run, 0))
+            elif end.state in RETRIED and end.attempts <= retries:
+                pending.setdefault(run.digest, (run, end.attempts))
+        return list(pending.values())
+
     def runs(self) -> Iterator[Run]:
         """All runs, theta by theta; a pair (theta, u) that comes again has its digest again."""
         points = np.asarray(self.quadrature.points)
@@ -54,11 +66,11 @@ class Design(NamedTuple):
         place = 0
         for i, row in enumerate(self.thetas):
             theta = as_bytes(row)
-            begun = hashlib.blake2b(theta, digest_size=16)  # as in store.digest
+            of_theta = hashlib.blake2b(theta, digest_size=16)  # as in store.digest
             for u in shared or map(as_bytes, points[i]):
-                named = begun.copy()
-                named.update(u)
-                yield Run(named.digest(), place, theta, u)
+                of_both = of_theta.copy()
+                of_both.update(u)
+                yield Run(of_both.digest(), place, theta, u)
                 place += 1
 
 
@@ -68,21 +80,13 @@ def _near(a: Any, b: Any) -> bool:
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
-def described(
-    design: Design | None,
-    place: int | None,
-    state: str,
-    attempts: int,
-    error: str,
-    theta: Any,
-    u: Any,
-) -> str:
+def describe_failure(failure: Failure, design: Design | None) -> str:
     """A failed run with its theta and u, which those of the design have by their place."""
-    if place is not None and design is not None:
-        i, j = divmod(place, design.shape[1])
+    if failure.place is not None and design is not None:
+        i, j = divmod(failure.place, design.shape[1])
         points = np.asarray(design.quadrature.points)
         theta, u = design.thetas[i], (points[i] if points.ndim == 3 else points)[j]
     else:
-        theta, u = np.frombuffer(theta), np.frombuffer(u)
-    tries = "" if attempts == 1 else f" ({attempts} attempts)"
-    return f"{state}{tries} at theta = {theta}, u = {u}: {error.strip()}"
+        theta, u = np.frombuffer(failure.theta or b""), np.frombuffer(failure.u or b"")
+    tries = "" if failure.attempts == 1 else f" ({failure.attempts} attempts)"
+    return f"{failure.state}{tries} at theta = {theta}, u = {u}: {failure.error.strip()}"

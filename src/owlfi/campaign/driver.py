@@ -13,14 +13,13 @@ import numpy as np
 
 from owlfi._tools.checks import as_count, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
-from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome
+from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y
 from owlfi.campaign.store import Run, Store
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
 _FEW_FAILURES = 10
 _MOST_LOSSES = 5
-_REPEATED_DIGITS = 1e-9
 
 
 class Progress(NamedTuple):
@@ -48,8 +47,11 @@ class Limits(NamedTuple):
     until: float = math.inf
 
     @classmethod
-    def of(cls, budget: int | None, seconds: float | None) -> "Limits":
-        """So many runs and seconds from now; without a limit where left out."""
+    def from_now(cls, *, budget: int | None, seconds: float | None) -> "Limits":
+        """So many runs and seconds from now; without a limit where None.
+
+        Raises ValueError for negative ones, and a budget that is no whole number.
+        """
         runs = math.inf if budget is None else as_count("budget", budget, 0)
         if seconds is None:
             return cls(runs)
@@ -59,6 +61,31 @@ class Limits(NamedTuple):
 
 
 _NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How runs are made, whatever makes them.
+
+    retries: how often a run that took too long or died is made again.
+    max_failures: the share of failed runs (and at least 10) above which to stop.
+    check: make the first run twice, where the store does not know that y repeats.
+    limits: when to begin no more.
+    report: called with the progress after each commit.
+
+    Raises ValueError for retries below 0 and a share outside 0 to 1.
+    """
+
+    retries: int = 2
+    max_failures: float = 0.2
+    check: bool = True
+    limits: Limits = _NO_LIMITS
+    report: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        as_count("retries", self.retries, 0)
+        if not 0 <= plain_number("max_failures", self.max_failures) <= 1:
+            raise ValueError(f"max_failures must be a share from 0 to 1, got {self.max_failures!r}")
 
 
 @dataclass
@@ -76,16 +103,13 @@ class Driver:
     store: Store
     engine: Engine
     recipe: str
-    retries: int
-    failure_share: float
-    check: bool
-    report: Callable[[Progress], None] | None = None
-    limits: Limits = _NO_LIMITS
-    columns: int | None = None
+    policy: Policy
     done: int = 0
     failed: int = 0
-    begun: int = 0
-    started: float = field(default_factory=time.monotonic)
+    runs_begun: int = 0
+    start_time: float = field(default_factory=time.monotonic)
+    _columns: int | None = None
+    _first: bool = False  # whether the next run that is done is to be made again
     _unchecked: bool = False  # whether it is open that y is determined by theta and u
     _waiting: deque[_Task] = field(default_factory=deque)
     _flying: dict["Future[Outcome]", _Task] = field(default_factory=dict)
@@ -99,7 +123,8 @@ class Driver:
         kept.
         """
         self._waiting.extend(_Task(run, attempts) for run, attempts in runs)
-        self._unchecked = self.check
+        self._columns = self.store.fact("columns")
+        self._first = self._unchecked = self.policy.check and not self.store.fact("checked")
         try:
             self._feed()
             while self._flying:
@@ -112,27 +137,27 @@ class Driver:
             self._commit()
 
     def _feed(self) -> None:
-        most = self._ahead()
+        most = self._most_flying()
         while self._waiting and len(self._flying) < most and self._may_begin():
             task = self._waiting.popleft()
-            self.begun += task.expected is None
+            self.runs_begun += task.expected is None
             future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
             self._flying[future] = task
             future.add_done_callback(self._landed.put)
 
-    def _ahead(self) -> int:
+    def _most_flying(self) -> int:
         """How many to hand over: none that would wait where it may yet turn out not to be made."""
-        undecided = self._unchecked or self.limits.until < math.inf
+        undecided = self._unchecked or self.policy.limits.until < math.inf
         return self.engine.workers() if undecided else self.engine.ahead
 
     def _may_begin(self) -> bool:
         checking = self._waiting[0].expected is not None
-        within = self.begun < self.limits.runs or checking
-        return within and time.monotonic() < self.limits.until
+        within = self.runs_begun < self.policy.limits.runs or checking
+        return within and time.monotonic() < self.policy.limits.until
 
     def _collect(self) -> None:
         """What ends within a moment of the first."""
-        self._take(self._next())
+        self._take(self._wait_for_next())
         until = time.monotonic() + _GROUP
         while self._flying and (left := until - time.monotonic()) > 0:
             try:
@@ -140,33 +165,33 @@ class Driver:
             except queue.Empty:
                 return
 
-    def _next(self) -> "Future[Outcome]":
+    def _wait_for_next(self) -> "Future[Outcome]":
         """The next future that ends; meanwhile, tell how many are running."""
         while True:
             try:
                 return self._landed.get(timeout=_HEARTBEAT)
             except queue.Empty:
-                running = self._running()
+                running = self._count_running()
                 self.store.put(running=running)
                 self._tell(running)
 
-    def _running(self) -> int:
+    def _count_running(self) -> int:
         return sum(future.running() for future in self._flying)
 
     def _take(self, future: "Future[Outcome]") -> None:
         task = self._flying.pop(future)
         outcome = outcome_of(future)
         if outcome is None:
-            outcome = self._lost(task)
+            outcome = self._give_back(task)
         if outcome is not None:
             self._judge(task, outcome)
         if not self.engine.blocking:
             self._feed()
 
-    def _lost(self, task: _Task) -> Outcome | None:
+    def _give_back(self, task: _Task) -> Outcome | None:
         """The engine broke down before it ran this; again, but not for ever."""
         task.losses += 1
-        self.begun -= task.expected is None
+        self.runs_begun -= task.expected is None
         if task.losses > _MOST_LOSSES:
             return Outcome(CRASH, error=f"the engine broke down {task.losses} times")
         self._waiting.appendleft(task)
@@ -178,45 +203,47 @@ class Driver:
             self._unchecked = False
             self.store.put(checked=True, checks=(self.store.fact("checks") or 0) + 1)
             return
-        outcome = self._of_one_dimension(outcome)
+        outcome = self._check_columns(outcome)
         task.attempts += 1
         self._group.append((task.run, outcome, task.attempts))
         if outcome.state == DONE:
             self.done += 1
-            if self.check:
-                self.check = False
+            if self._first:
+                self._first = False
                 self._waiting.appendleft(_Task(task.run, 0, expected=outcome.y))
-        elif outcome.state in RETRIED and task.attempts <= self.retries:
+        elif outcome.state in RETRIED and task.attempts <= self.policy.retries:
             self._waiting.append(task)
         else:
             self.failed += 1
 
-    def _of_one_dimension(self, outcome: Outcome) -> Outcome:
+    def _check_columns(self, outcome: Outcome) -> Outcome:
+        """The same, or a failure where y has another number of columns than before."""
         if outcome.y is None:
             return outcome
         columns = len(outcome.y) // 8
-        if self.columns is None:
-            self.columns = columns
-        if columns == self.columns:
+        if self._columns is None:
+            self._columns = columns
+        if columns == self._columns:
             return outcome
-        error = f"y has {columns} columns where other runs have {self.columns}"
+        error = f"y has {columns} columns where other runs have {self._columns}"
         return outcome._replace(state=SHAPE, y=None, error=error)
 
     def _commit(self) -> None:
         if self._group:
-            running = self._running()
-            self.store.record(self._group, columns=self.columns, running=running)
+            running = self._count_running()
+            self.store.record(self._group, columns=self._columns, running=running)
             self._group.clear()
             self._tell(running)
 
     def _tell(self, running: int) -> None:
-        if self.report is not None:
+        if self.policy.report is not None:
             left = len(self._waiting) + len(self._flying)
-            pace = (time.monotonic() - self.started) / max(1, self.done + self.failed)
-            self.report(Progress(self.done, self.failed, running, left - running, left * pace))
+            pace = (time.monotonic() - self.start_time) / max(1, self.done + self.failed)
+            progress = Progress(self.done, self.failed, running, left - running, left * pace)
+            self.policy.report(progress)
 
     def _stop_if_hopeless(self) -> None:
-        allowed = max(_FEW_FAILURES, self.failure_share * (self.done + self.failed))
+        allowed = max(_FEW_FAILURES, self.policy.max_failures * (self.done + self.failed))
         if self.failed > allowed:
             raise TooManyFailuresError(
                 f"{self.failed} of {self.done + self.failed} runs failed; everything is kept"
@@ -233,13 +260,10 @@ class Driver:
 
 
 def _compare(run: Run, expected: bytes, outcome: Outcome) -> None:
-    first, second = np.frombuffer(expected), np.frombuffer(outcome.y or b"")
-    same = first.shape == second.shape and np.allclose(
-        first, second, _REPEATED_DIGITS, _REPEATED_DIGITS
-    )
-    if outcome.state not in RETRIED and not same:
+    if outcome.state not in RETRIED and not is_same_y(expected, outcome.y or b""):
+        again = outcome.error if outcome.y is None else np.frombuffer(outcome.y)
         raise NotRepeatableError(
             f"y is not determined by theta and u: at theta = {np.frombuffer(run.theta)}, u = "
-            f"{np.frombuffer(run.u)} the simulator returned {first}, then "
-            f"{second if outcome.y else outcome.error}; take all random numbers from u"
+            f"{np.frombuffer(run.u)} the simulator returned {np.frombuffer(expected)}, then "
+            f"{again}; take all random numbers from u"
         )

@@ -23,12 +23,12 @@ def encode(value: Any) -> str:
     >>> decode(encode(Normal(0, 2))).sd
     Array([2.], dtype=float64)
     """
-    return json.dumps(_encoded(value))
+    return json.dumps(_encode(value))
 
 
 def decode(text: str) -> Any:
     """What `encode` was given; functions are imported."""
-    return _decoded(json.loads(text))
+    return _decode(json.loads(text))
 
 
 def resolve(path: str) -> Any:
@@ -85,7 +85,7 @@ def import_path(function: Any) -> str:
     return f"{module}:{name}"
 
 
-def functions(text: str) -> Iterator[str]:
+def find_functions(text: str) -> Iterator[str]:
     """The import paths of all functions in an encoded value."""
 
     def walk(node: Any) -> Iterator[str]:
@@ -101,48 +101,48 @@ def functions(text: str) -> Iterator[str]:
     return walk(json.loads(text))
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray | jax.Array | np.generic):
         return {"array": _as_base64(np.asarray(value)), "jax": isinstance(value, jax.Array)}
     if isinstance(value, tuple | list):
-        return {type(value).__name__: [_encoded(entry) for entry in value]}
+        return {type(value).__name__: [_encode(entry) for entry in value]}
     if isinstance(value, dict):
-        return {"dict": [[_encoded(key), _encoded(entry)] for key, entry in value.items()]}
+        return {"dict": [[_encode(key), _encode(entry)] for key, entry in value.items()]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": import_path(type(value)), "fields": fields}
     if hasattr(value, "dist") and hasattr(value, "kwds"):  # a frozen scipy.stats distribution
-        return {"scipy": value.dist.name, "args": _encoded([list(value.args), dict(value.kwds)])}
+        return {"scipy": value.dist.name, "args": _encode([list(value.args), dict(value.kwds)])}
     return {"function": import_path(value)}
 
 
-def _decoded(node: Any) -> Any:
+def _decode(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if "array" in node:
         array = _from_base64(node["array"])
         return jnp.asarray(array) if node["jax"] else array
     if "type" in node:
-        return _rebuilt(resolve(node["type"]), node["fields"])
+        return _rebuild(resolve(node["type"]), node["fields"])
     if "function" in node:
         return resolve(node["function"])
     if "scipy" in node:
-        args, kwds = _decoded(node["args"])
+        args, kwds = _decode(node["args"])
         return getattr(scipy.stats, node["scipy"])(*args, **kwds)
     if "dict" in node:
-        return {_decoded(key): _decoded(entry) for key, entry in node["dict"]}
+        return {_decode(key): _decode(entry) for key, entry in node["dict"]}
     ((kind, entries),) = node.items()
-    return {"tuple": tuple, "list": list}[kind](_decoded(entry) for entry in entries)
+    return {"tuple": tuple, "list": list}[kind](_decode(entry) for entry in entries)
 
 
-def _rebuilt(kind: type, fields: dict[str, Any]) -> Any:
+def _rebuild(kind: type, fields: dict[str, Any]) -> Any:
     """Without __init__, which may take other arguments than the fields."""
-    made: Any = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(made, name, _decoded(value))
-    return made
+    value: Any = object.__new__(kind)
+    for name, node in fields.items():
+        object.__setattr__(value, name, _decode(node))
+    return value
 
 
 def _as_base64(array: np.ndarray) -> str:

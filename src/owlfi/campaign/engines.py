@@ -1,28 +1,24 @@
 """Where runs happen: a pool of processes, any executor, a Dask cluster, or this process."""
 
-import multiprocessing
 import os
 import re
-import signal
-import sys
-import threading
-import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
-from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
+from owlfi._tools.checks import as_count
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.external import check_time_limit, kill_programs
-from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome, row_function, run_row
-from owlfi.campaign.recipe import as_simulator, check_program
+from owlfi.campaign.external import check_time_limit
+from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome
+from owlfi.campaign.processes import Processes
+from owlfi.campaign.recipe import check_program, load_simulator
+from owlfi.campaign.worker import run_row
 
 HERE = "here"
-_QUEUED_AHEAD = 64
+_QUEUED_AHEAD = 256
 
 
 class Engine(Protocol):
@@ -43,53 +39,40 @@ class Engine(Protocol):
         """End what is running."""
 
 
-class Processes:
-    """Spawned processes with a time limit for each run; those that die are replaced."""
+class EngineOptions(NamedTuple):
+    """What runs the rows.
 
-    blocking = False
+    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
+        "here" for this process.
+    workers: how many rows can begin at once; one for each core where left out, or as many as a
+        Dask client tells.
+    time_limit: seconds after which a run is killed; for processes only.
+    """
 
-    def __init__(self, recipe: str, workers: int, time_limit: float | None):
-        self.ahead = workers + _QUEUED_AHEAD
-        self._workers = workers
-        self._limit = time_limit
-        self._new_pool = partial(
-            ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
-        )
-        self._pool = self._new_pool()
-
-    def workers(self) -> int:
-        return self._workers
-
-    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
-        if not self._pool.active:  # it broke: all its workers died at once
-            self.stop()
-            self._pool = self._new_pool()
-        return self._pool.schedule(run_row, args=(recipe, theta, u), timeout=self._limit)
-
-    def stop(self) -> None:
-        self._pool.stop()
-        self._pool.join()
+    executor: Any = None
+    workers: int | None = None
+    time_limit: float | None = None
 
 
 class Executing:
     """Any executor of concurrent.futures, Dask's among them; it is left open.
 
+    workers: tells how many rows can begin at once.
     close: what to do at the end.
     """
 
+    ahead = _QUEUED_AHEAD
     blocking = False
 
-    def __init__(self, executor: Executor, close: Callable[[], object] = lambda: None):
-        self.ahead = 4 * _QUEUED_AHEAD
+    def __init__(
+        self,
+        executor: Executor,
+        workers: Callable[[], int],
+        close: Callable[[], object] = lambda: None,
+    ):
+        self.workers = workers
         self._executor = executor
         self._close = close
-
-    def workers(self) -> int:
-        """As the executor tells, or else as many as here are cores."""
-        client: Any = getattr(self._executor, "_client", None)  # Dask's, whose workers come and go
-        if hasattr(client, "nthreads"):
-            return max(1, sum(client.nthreads().values()))
-        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         try:
@@ -122,38 +105,52 @@ class InProcess:
         """Nothing runs by now."""
 
 
-def as_engine(executor: Any, recipe: str, workers: int | None, time_limit: float | None) -> Engine:
+def make_engine(recipe: str, options: EngineOptions) -> Engine:
     """The engine that the options of a campaign ask for.
 
-    executor: None for processes; an Executor; a Dask client, or its scheduler's address as text;
-        "here" for this process.
-
-    Raises ValueError for anything else, a time limit that the engine cannot keep, and a command
+    Raises ValueError for other options, a time limit that the engine cannot keep, and a command
     that cannot be started here, where it is to run here.
     """
+    executor, _, time_limit = options
+    workers = None if options.workers is None else as_count("workers", options.workers)
     check_time_limit(time_limit)
     if executor is None or executor == HERE:
-        check_program(as_simulator(decode(recipe)))
+        check_program(load_simulator(decode(recipe)))
     if executor is None:
-        return Processes(recipe, workers or os.cpu_count() or 1, time_limit)
+        return Processes(recipe, workers or _count_cores(), time_limit)
     if time_limit is not None:
         raise ValueError(
             "time_limit needs an engine that can kill a run: leave executor out (processes), or "
             "give it to the simulator where that is a Command(..., time_limit=...)"
         )
+    return InProcess() if executor == HERE else _use_executor(executor, workers)
+
+
+def _use_executor(executor: Any, workers: int | None) -> Engine:
     if isinstance(executor, str):
-        return InProcess() if executor == HERE else _on_dask(executor)
+        client = _connect_dask(executor)
+        return _use_dask(client, workers, client.close)
     if hasattr(executor, "get_executor"):
-        executor = executor.get_executor(pure=False)  # equal calls are two runs
+        return _use_dask(executor, workers)
     if not isinstance(executor, Executor):
         raise ValueError(
             "executor must be a concurrent.futures.Executor, a Dask client or the address of a "
             f"Dask scheduler, got {executor!r}"
         )
-    return Executing(executor)
+    return Executing(executor, lambda: workers or _count_cores())
 
 
-def _on_dask(address: str) -> Engine:
+def _use_dask(
+    client: Any, workers: int | None, close: Callable[[], object] = lambda: None
+) -> Engine:
+    def count_workers() -> int:  # they come and go
+        return workers or max(1, sum(client.nthreads().values()))
+
+    executor = client.get_executor(pure=False)  # equal calls are two runs
+    return Executing(executor, count_workers, close)
+
+
+def _connect_dask(address: str) -> Any:
     if not re.search(r"://|:\d+$", address):
         raise ValueError(
             f'executor must be "{HERE}", or the address of a Dask scheduler such as '
@@ -163,8 +160,11 @@ def _on_dask(address: str) -> Engine:
         from distributed import Client
     except ImportError as error:
         raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
-    client = Client(address)
-    return Executing(client.get_executor(pure=False), client.close)
+    return Client(address)
+
+
+def _count_cores() -> int:
+    return os.cpu_count() or 1
 
 
 def outcome_of(future: "Future[Outcome]") -> Outcome | None:
@@ -185,49 +185,3 @@ def outcome_of(future: "Future[Outcome]") -> Outcome | None:
         if type(error).__name__ == "KilledWorker":  # Dask's, which need not be installed
             return Outcome(CRASH, error=f"its Dask workers died: {error}")
         raise
-
-
-def _prepare(recipe: str) -> None:
-    """Before the first run: import the simulator outside the time limit, and end with the driver.
-
-    Orphans would go on with what is queued, which the next driver starts again.
-    """
-    signal.signal(signal.SIGTERM, _end)
-    threading.Thread(target=_end_with_driver, daemon=True).start()
-    row_function(recipe)
-
-
-def _end_with_driver() -> None:
-    driver = multiprocessing.parent_process()
-    if driver is not None:
-        driver.join()
-        _end()
-
-
-def _end(*_: object) -> None:
-    kill_programs()
-    os._exit(1)
-
-
-class _Process(SpawnProcess):
-    @staticmethod
-    def _Popen(process_obj: Any) -> Any:
-        with _MAIN_LOCK:
-            return _launched_without_main(process_obj)
-
-
-class _Context(SpawnContext):
-    Process = _Process
-
-
-_MAIN_LOCK = threading.Lock()
-
-
-def _launched_without_main(process_obj: Any) -> Any:
-    """Workers need nothing of the user's script, and would run it if they saw it."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        return multiprocessing.get_context("spawn").Process._Popen(process_obj)
-    finally:
-        sys.modules["__main__"] = main

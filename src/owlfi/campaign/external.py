@@ -50,9 +50,9 @@ class Command:
 
     def __init__(self, template: str | Iterable[str], *, time_limit: float | None = None):
         arguments = shlex.split(template) if isinstance(template, str) else list(template)
-        _check(template, arguments)
+        _check_template(template, arguments)
         check_time_limit(time_limit)
-        object.__setattr__(self, "arguments", tuple(map(_in_full, arguments)))
+        object.__setattr__(self, "arguments", tuple(map(_complete_path, arguments)))
         object.__setattr__(self, "time_limit", time_limit)
 
     def check_program(self) -> None:
@@ -75,21 +75,21 @@ class Command:
     def __call__(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d), a run of the program for each row of u (m, s)."""
         theta, u = np.asarray(theta), np.asarray(u)
-        return np.stack([self._row(theta, row) for row in u])
+        return np.stack([self._run_row(theta, row) for row in u])
 
-    def _row(self, theta: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _run_row(self, theta: np.ndarray, u: np.ndarray) -> np.ndarray:
         with tempfile.TemporaryDirectory(prefix="owlfi-") as folder:
-            places = _written(Path(folder), theta, u)
-            arguments = [part for given in self.arguments for part in _filled(given, places)]
-            output = self._run(arguments, folder)
-            return _read(Path(folder), self._out(), output)
+            places = _write_inputs(Path(folder), theta, u)
+            arguments = [part for given in self.arguments for part in _fill_places(given, places)]
+            output = self._run_program(arguments, folder)
+            return _read_y(Path(folder), self._out_file(), output)
 
-    def _out(self) -> str:
+    def _out_file(self) -> str:
         """The file that the program writes y to; empty for its standard output."""
         found = (place for given in self.arguments for place in _PLACE.findall(given))
         return next((place for place in found if place.startswith("out.")), "")
 
-    def _run(self, arguments: list[str], folder: str) -> str:
+    def _run_program(self, arguments: list[str], folder: str) -> str:
         with subprocess.Popen(
             arguments,
             cwd=folder,
@@ -140,7 +140,7 @@ def _kill(process: subprocess.Popen) -> None:
         return  # it ended by itself
 
 
-def _check(template: Any, arguments: list[str]) -> None:
+def _check_template(template: Any, arguments: list[str]) -> None:
     places = {place for argument in arguments for place in _PLACE.findall(argument)}
     unknown = sorted(places - set(_PLACES))
     if unknown:
@@ -155,11 +155,11 @@ def _check(template: Any, arguments: list[str]) -> None:
         )
 
 
-def _in_full(argument: str) -> str:
+def _complete_path(argument: str) -> str:
     return os.path.abspath(argument) if argument and Path(argument).is_file() else argument
 
 
-def _written(folder: Path, theta: np.ndarray, u: np.ndarray) -> dict[str, list[str]]:
+def _write_inputs(folder: Path, theta: np.ndarray, u: np.ndarray) -> dict[str, list[str]]:
     """What stands for each place; files are written."""
     (folder / "in.json").write_text(json.dumps({"theta": theta.tolist(), "u": u.tolist()}))
     np.save(folder / "in.npy", np.concatenate([theta, u]), allow_pickle=False)
@@ -168,14 +168,14 @@ def _written(folder: Path, theta: np.ndarray, u: np.ndarray) -> dict[str, list[s
     return files | {name: [repr(float(x)) for x in value] for name, value in numbers.items()}
 
 
-def _filled(argument: str, places: dict[str, list[str]]) -> list[str]:
+def _fill_places(argument: str, places: dict[str, list[str]]) -> list[str]:
     alone = _PLACE.fullmatch(argument)
     if alone:
         return places[alone[1]]
     return [_PLACE.sub(lambda place: ",".join(places[place[1]]), argument)]
 
 
-def _read(folder: Path, out: str, output: str) -> np.ndarray:
+def _read_y(folder: Path, out: str, output: str) -> np.ndarray:
     """y (d,) from the file that the program was to write, or from its standard output."""
     file = folder / out
     if out and not file.exists():

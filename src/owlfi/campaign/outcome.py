@@ -1,17 +1,8 @@
-"""One run: what a worker is asked, and what it answers, whatever happens."""
+"""How a run ended: the answer of a worker, and what a store keeps."""
 
-import socket
-import time
-import traceback
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import numpy as np
-
-from owlfi.campaign.encoding import decode
-from owlfi.campaign.recipe import as_simulator
 
 DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH = (
     "done",
@@ -23,7 +14,7 @@ DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH = (
 )
 STATES = (DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH)
 RETRIED = (TIMEOUT, CRASH)  # y is determined by theta and u: the others would come again
-_LONGEST_ERROR = 4000
+_REPEATED_DIGITS = 1e-9
 
 
 class Outcome(NamedTuple):
@@ -36,52 +27,15 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
+def is_same_y(a: bytes, b: bytes) -> bool:
+    """Whether two results (d,), as doubles, are the same but for rounding."""
+    x, y = np.frombuffer(a), np.frombuffer(b)
+    return x.shape == y.shape and np.allclose(x, y, _REPEATED_DIGITS, _REPEATED_DIGITS)
+
+
 class TimeLimitError(Exception):
     """A run that took longer than its time limit."""
 
 
 class CrashError(Exception):
     """A run whose process was killed."""
-
-
-def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
-    """Run the simulator of a recipe at one theta and one u, as a batch of one row.
-
-    Raises ValueError only where the recipe itself cannot be loaded here.
-    """
-    function = row_function(recipe)
-    start = time.perf_counter()
-    state, y, error = _attempt(function, np.frombuffer(theta).copy(), np.frombuffer(u)[None].copy())
-    return Outcome(state, y, time.perf_counter() - start, socket.gethostname(), error)
-
-
-@lru_cache(maxsize=8)
-def row_function(recipe: str) -> Callable[[Any, Any], Any]:
-    """The generator, compiled where it is JAX, so that each row is computed at one fixed shape."""
-    simulator = as_simulator(decode(recipe))
-    generator = simulator.generator
-    if simulator.on_host:
-        return generator
-    return jax.jit(lambda theta, u: generator(theta, u))  # modules with arrays have no hash
-
-
-def _attempt(
-    function: Callable[[Any, Any], Any], theta: np.ndarray, u: np.ndarray
-) -> tuple[str, bytes | None, str]:
-    try:
-        y = np.asarray(function(theta, u), float)
-    except TimeLimitError as error:
-        return TIMEOUT, None, _brief(str(error))
-    except CrashError as error:
-        return CRASH, None, _brief(str(error))
-    except Exception:
-        return EXCEPTION, None, _brief(traceback.format_exc())
-    if y.shape not in ((1,), (1, y.size)) or y.size == 0:
-        return SHAPE, None, f"y must have shape (1, d) for one row of u, got {y.shape}"
-    if not np.isfinite(y).all():
-        return NOT_FINITE, None, f"y = {y.ravel()}"
-    return DONE, y.tobytes(), ""
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else f"… {text[-_LONGEST_ERROR:]}"

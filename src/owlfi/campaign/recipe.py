@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from owlfi.campaign.encoding import decode, encode, functions, resolve
+from owlfi.campaign.encoding import decode, encode, find_functions, resolve
 from owlfi.problem.simulator import Simulator
 
 _LONGEST_DIFFERENCE = 20
@@ -21,7 +21,7 @@ def as_recipe(simulator: Any) -> str:
     >>> as_recipe("owlfi.models:wind_farm")
     '"owlfi.models:wind_farm"'
     """
-    check_program(as_simulator(simulator))
+    check_program(load_simulator(simulator))
     return encode(simulator)
 
 
@@ -32,7 +32,7 @@ def check_program(simulator: Simulator) -> None:
         check()
 
 
-def as_simulator(value: Any) -> Simulator:
+def load_simulator(value: Any) -> Simulator:
     """The simulator itself, from an import path, too."""
     found = resolve(value) if isinstance(value, str) else value
     if callable(found) and not isinstance(found, Simulator) and isinstance(value, str):
@@ -45,25 +45,25 @@ def as_simulator(value: Any) -> Simulator:
     return found
 
 
-def sources(recipe: str) -> dict[str, str]:
+def read_sources(recipe: str) -> dict[str, str]:
     """The source of each module that a recipe names, and a hash of each file of a command."""
     value = decode(recipe)
-    paths = [value] if isinstance(value, str) else list(functions(recipe))
-    found = {module: _module_source(module) for module in {path.split(":")[0] for path in paths}}
-    command = getattr(as_simulator(value).generator, "files", ())
-    return found | {str(file): _file_hash(Path(file)) for file in command}
+    paths = [value] if isinstance(value, str) else list(find_functions(recipe))
+    found = {module: _read_module(module) for module in {path.split(":")[0] for path in paths}}
+    command = getattr(load_simulator(value).generator, "files", ())
+    return found | {str(file): _hash_file(Path(file)) for file in command}
 
 
-def changes(before: dict[str, str], now: dict[str, str]) -> str:
+def describe_changes(before: dict[str, str], now: dict[str, str]) -> str:
     """What changed between two sets of sources, in a few lines; empty where nothing did."""
     return "\n".join(
-        _difference(name, before.get(name, ""), now.get(name, ""))
+        _describe_change(name, before.get(name, ""), now.get(name, ""))
         for name in sorted(before | now)
         if before.get(name) != now.get(name)
     )
 
 
-def _difference(name: str, before: str, now: str) -> str:
+def _describe_change(name: str, before: str, now: str) -> str:
     if before.startswith("sha256 ") or now.startswith("sha256 "):
         return f"{name} is another file now"
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), n=0, lineterm="")
@@ -73,12 +73,12 @@ def _difference(name: str, before: str, now: str) -> str:
     return f"{name} changed:\n{shown}" + (f"\n  … and {more} more lines" if more > 0 else "")
 
 
-def _module_source(module: str) -> str:
+def _read_module(module: str) -> str:
     file = getattr(importlib.import_module(module), "__file__", None)
     if file is None or not file.endswith(".py"):
-        return "sha256 " if file is None else _file_hash(Path(file))
+        return "sha256 " if file is None else _hash_file(Path(file))
     return Path(file).read_text(encoding="utf-8")
 
 
-def _file_hash(file: Path) -> str:
+def _hash_file(file: Path) -> str:
     return f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}" if file.is_file() else "none"

@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from owlfi.campaign.protocol import StoredRuns
+from owlfi.campaign.archive import Archive
+from owlfi.campaign.outcome import Outcome
+from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Run, as_bytes, digest
 
 
 @dataclass(frozen=True)
 class Remembering:
-    """A generator that asks the campaign."""
+    """A generator that asks the archive of a campaign, and its runner for what is not there."""
 
-    campaign: StoredRuns = field(repr=False)
+    archive: Archive = field(repr=False)
+    runner: Runner = field(repr=False)
 
     def __call__(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d) at one theta and u (m, s), from the store where it is known.
@@ -24,27 +27,24 @@ class Remembering:
         """
         inputs = [(as_bytes(theta), as_bytes(row)) for row in np.asarray(u)]
         runs = [Run(digest(*pair), None, *pair) for pair in inputs]
-        with self.campaign.reading() as store:
-            found = {run.digest: store.output(run.digest) for run in runs}
+        with self.archive.reading() as store:
+            found = {run.digest: store.outcome(run.digest) for run in runs}
         missing = {run.digest: run for run in runs if found[run.digest] is None}
         if missing:
-            self.campaign.drive(list(missing.values()))
-        with self.campaign.reading() as store:
-            found |= {name: store.output(name) for name in missing}
+            self.runner.run_these(list(missing.values()))
+        with self.archive.reading() as store:
+            found |= {name: store.outcome(name) for name in missing}
             columns = store.fact("columns")
-        return np.stack([_output(run, found[run.digest], columns) for run in runs])
+        return np.stack([_read_y(run, found[run.digest], columns) for run in runs])
 
 
-def _output(
-    run: Run, found: tuple[str, bytes | None, str] | None, columns: int | None
-) -> np.ndarray:
-    assert found is not None
-    state, y, error = found
-    if y is None and columns is not None:
-        return np.full(columns, np.nan)
-    if y is None:
+def _read_y(run: Run, outcome: Outcome | None, columns: int | None) -> np.ndarray:
+    assert outcome is not None
+    if outcome.y is not None:
+        return np.frombuffer(outcome.y)
+    if columns is None:
         raise ValueError(
-            f"the simulator failed ({state}) at theta = {np.frombuffer(run.theta)}, "
-            f"u = {np.frombuffer(run.u)}: {error}"
+            f"the simulator failed ({outcome.state}) at theta = {np.frombuffer(run.theta)}, "
+            f"u = {np.frombuffer(run.u)}: {outcome.error}"
         )
-    return np.frombuffer(y)
+    return np.full(columns, np.nan)

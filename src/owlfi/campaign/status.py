@@ -38,7 +38,7 @@ def read_status(store: Store) -> Status:
     counts = store.counts()
     done, seconds = counts.pop(DONE, (0, 0.0))
     failures = {state: count for state, (count, _) in counts.items()}
-    driver = _alive(store.fact("driver"))
+    driver = _name_driver(store.fact("driver"))
     return Status(
         total=store.fact("total") or 0,
         done=done,
@@ -51,13 +51,13 @@ def read_status(store: Store) -> Status:
     )
 
 
-def this_process() -> dict[str, Any]:
+def describe_process() -> dict[str, Any]:
     """Who is running a campaign now."""
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
-def _alive(driver: dict[str, Any] | None) -> str:
+def _name_driver(driver: dict[str, Any] | None) -> str:
     """Who is running a campaign; empty where that process is known to be gone."""
     if driver is None:
         return ""

@@ -48,11 +48,22 @@ class Run(NamedTuple):
     u: bytes
 
 
-class Ended(NamedTuple):
+class Ending(NamedTuple):
     """What is known of a run that has ended."""
 
     state: str
     attempts: int
+
+
+class Failure(NamedTuple):
+    """A run that failed; theta and u as doubles where it has no place in the design."""
+
+    place: int | None
+    state: str
+    attempts: int
+    error: str
+    theta: bytes | None
+    u: bytes | None
 
 
 def digest(theta: bytes, u: bytes) -> bytes:
@@ -115,6 +126,7 @@ class Store:
         return store
 
     def close(self) -> None:
+        """Let go of the file."""
         self.connection.close()
 
     @contextmanager
@@ -138,28 +150,29 @@ class Store:
         row = self.connection.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def record(self, ended: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
-        """Write runs that ended, with the number of their attempts, in one transaction."""
-        rows = [_row(*one) for one in ended]
+    def record(self, runs: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
+        """Write how runs ended, with the number of their attempts, in one transaction."""
+        rows = [_row(*one) for one in runs]
         with self.transaction():
             self.connection.executemany(
                 f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 10)})", rows
             )
             self.put(**facts)
 
-    def ended(self) -> dict[bytes, Ended]:
-        """All runs that ended, inside the design and outside."""
+    def endings(self) -> dict[bytes, Ending]:
+        """All runs that ended, by digest, inside the design and outside."""
         rows = self.connection.execute("SELECT digest, state, attempts FROM runs")
-        return {name: Ended(*rest) for name, *rest in rows}
+        return {name: Ending(*rest) for name, *rest in rows}
 
     def outputs(self) -> dict[bytes, bytes]:
         """y of every run that is done."""
         return dict(self.connection.execute("SELECT digest, y FROM runs WHERE state = ?", [DONE]))
 
-    def output(self, name: bytes) -> tuple[str, bytes | None, str] | None:
-        """State, y and error of one run, None where it has not ended."""
-        query = "SELECT state, y, error FROM runs WHERE digest = ?"
-        return self.connection.execute(query, [name]).fetchone()
+    def outcome(self, name: bytes) -> Outcome | None:
+        """How the run of a digest ended, None where it has not."""
+        query = "SELECT state, y, seconds, host, error FROM runs WHERE digest = ?"
+        row = self.connection.execute(query, [name]).fetchone()
+        return None if row is None else Outcome(*row)
 
     def seconds(self) -> dict[bytes, float]:
         """How long each run took that is done; imported ones do not tell."""
@@ -179,13 +192,14 @@ class Store:
         )
         return {state: (count, seconds) for state, count, seconds in rows}
 
-    def failures(self, most: int | None = None) -> list[tuple[int | None, str, int, str, Any, Any]]:
-        """Place, state, attempts, error, theta and u of failed runs, in the order of the design."""
-        return self.connection.execute(
+    def failures(self, most: int | None = None) -> list[Failure]:
+        """Failed runs in the order of the design, then those outside it."""
+        rows = self.connection.execute(
             "SELECT place, state, attempts, error, theta, u FROM runs WHERE state != ? "
             "ORDER BY place IS NULL, place LIMIT ?",
             [DONE, -1 if most is None else most],
-        ).fetchall()
+        )
+        return [Failure(*row) for row in rows]
 
     def forget_failures(self) -> None:
         """Failed runs are to be made again; their calls still count."""
@@ -197,7 +211,7 @@ class Store:
 
     def adopt(self, runs: Sequence[Run]) -> None:
         """Give runs made before the design their places in it."""
-        known = self.ended()
+        known = self.endings()
         places = [(run.place, run.digest) for run in runs if run.digest in known]
         self.connection.executemany(
             "UPDATE runs SET place = ?, theta = NULL, u = NULL WHERE digest = ?", places

@@ -1,23 +1,17 @@
 """The commands of campaigns and studies."""
 
+# Commands import what they need when they are called: help waits for nothing else.
+
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import TextColumn, TimeElapsedColumn
 
-if TYPE_CHECKING:  # JAX takes a second to import, help need not wait for it
-    from owlfi.campaign import Campaign, Progress
-    from owlfi.cli.study import Study
-
-Store = Annotated[Path, typer.Argument(help="The file of the campaign.")]
+StorePath = Annotated[Path, typer.Argument(help="The file of the campaign.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
 Limit = Annotated[float | None, typer.Option(help="Seconds after which a run is killed.")]
 Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")]
@@ -31,9 +25,9 @@ app = typer.Typer(
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _report_mistakes() -> Iterator[None]:
     """Mistakes as one message, Ctrl-C as a promise; modules of this folder can be imported."""
-    from owlfi.campaign import TooManyFailuresError
+    from owlfi.campaign.driver import TooManyFailuresError
 
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -51,7 +45,7 @@ def _told() -> Iterator[None]:
 def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
     """Make the campaign of a study: its simulator, thetas, points and weights. Nothing is run,
     but for the pilot runs of a rule that tunes its weights."""
-    with _told():
+    with _report_mistakes():
         from owlfi.cli.study import read_study
         from owlfi.cli.study_steps import make_campaign, plan_study
 
@@ -63,7 +57,7 @@ def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) 
 
 @app.command(epilog="Example: owlfi campaign run out/runs.sqlite --workers 2 --time-limit 600")
 def run(
-    store: Store,
+    store: StorePath,
     workers: Workers = None,
     time_limit: Limit = None,
     retries: Annotated[int, typer.Option(min=0, help="Of time-outs and crashes.")] = 2,
@@ -77,11 +71,14 @@ def run(
     retry_failed: RetryFailed = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
-    with _told():
-        from owlfi.campaign import Campaign
+    with _report_mistakes():
+        from owlfi.campaign.campaign import Campaign
+        from owlfi.cli.progress import show_progress
 
-        _followed(
-            Campaign.open(store),
+        campaign = Campaign.open(store)
+        show_progress(
+            campaign,
+            campaign.run,
             executor=dask,
             workers=workers,
             time_limit=time_limit,
@@ -94,81 +91,42 @@ def run(
         )
 
 
-def _followed(campaign: "Campaign", **options: Any) -> None:
-    """Run with a line of progress."""
-    _reported(campaign, campaign.run, **options)
-
-
-def _reported(campaign: "Campaign", work: Callable[..., Any], **options: Any) -> None:
-    columns = TextColumn("{task.description}"), TimeElapsedColumn()
-    with Bar(*columns, console=Console()) as bar:
-        line = bar.add_task("starting", total=None)
-
-        def report(progress: "Progress") -> None:
-            bar.update(line, description=_described(progress))
-
-        work(report=report, **options)
-    _print_status(campaign)
-
-
-def _described(progress: "Progress") -> str:
-    minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return (
-        f"{progress.done} done, {progress.failed} failed, {progress.running} running, "
-        f"{progress.waiting} waiting, {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
-    )
-
-
 @app.command(epilog="Example: owlfi campaign propose study.toml --count 20")
 def propose(
     study: Annotated[Path, typer.Argument(help="The study, a TOML file.")],
     count: Annotated[int, typer.Option(min=1, help="How many thetas.")] = 20,
 ) -> None:
     """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
-    with _told():
+    with _report_mistakes():
         from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import make_campaign
-        from owlfi.cli.study_steps import propose as add
+        from owlfi.cli.study_steps import make_campaign, propose_for_study
 
         read = read_study(study)
         campaign = make_campaign(read)
-        added = add(read, campaign, count)
-        typer.echo(
-            f"{campaign.path}: {added} thetas more, {campaign.status().waiting} runs to make"
-        )
+        propose_for_study(read, campaign, count)
+        waiting = campaign.status().waiting
+        typer.echo(f"{campaign.path}: {count} thetas more, {waiting} runs to make")
 
 
 @app.command(epilog="Example: owlfi campaign status out/runs.sqlite --failures 5")
 def status(
-    store: Store,
+    store: StorePath,
     failures: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 0,
 ) -> None:
     """How far a campaign is, also while it runs."""
-    with _told():
-        from owlfi.campaign import Campaign
+    with _report_mistakes():
+        from owlfi.campaign.campaign import Campaign
+        from owlfi.cli.progress import print_status
 
         campaign = Campaign.open(store)
-        _print_status(campaign)
+        print_status(campaign)
         if failures:
             typer.echo(campaign.failures(failures))
 
 
-def _print_status(campaign: "Campaign") -> None:
-    now = campaign.status()
-    kinds = ", ".join(f"{count} {state}" for state, count in now.failures.items())
-    typer.echo(
-        f"{now.done} of {now.total} done, {now.failed} failed{f' ({kinds})' if kinds else ''}, "
-        f"{now.running} running, {now.waiting - now.running} waiting"
-    )
-    if now.done:
-        typer.echo(f"mean time of a run: {now.mean_seconds:.3g} s")
-    if now.driver:
-        typer.echo(f"run by {now.driver}")
-
-
 @app.command(epilog="Example: owlfi campaign results out/runs.sqlite results.npz")
 def results(
-    store: Store,
+    store: StorePath,
     file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
     partial: Annotated[
         bool, typer.Option("--partial", help="The leading thetas that are complete.")
@@ -176,8 +134,8 @@ def results(
     on_failure: Annotated[str, typer.Option(help="reject or reweight.")] = "reject",
 ) -> None:
     """Write thetas, u, weights and y, in the order of the design."""
-    with _told():
-        from owlfi.campaign import Campaign
+    with _report_mistakes():
+        from owlfi.campaign.campaign import Campaign
         from owlfi.campaign.exchange import write_simulations
 
         campaign = Campaign.open(store)
@@ -188,19 +146,20 @@ def results(
 
 @app.command(epilog="Example: owlfi campaign export out/runs.sqlite design.npz --slurm 100")
 def export(
-    store: Store,
+    store: StorePath,
     file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
     slurm: Annotated[
         int | None, typer.Option(min=1, help="Also write job.sh, an array of so many tasks.")
     ] = None,
 ) -> None:
     """Write the runs that have not ended, to make them anywhere."""
-    with _told():
-        from owlfi.campaign import Campaign
-        from owlfi.campaign.exchange import export_design, slurm_script
+    with _report_mistakes():
+        from owlfi.campaign.campaign import Campaign
+        from owlfi.campaign.exchange import export_design, make_slurm_script
 
         script = file.with_name("job.sh")
-        text = slurm and slurm_script(str(store), file.name, script.name, slurm)
+        names = {"store": str(store), "design": file.name, "script": script.name}
+        text = make_slurm_script(**names, tasks=slurm) if slurm else ""
         count = export_design(Campaign.open(store), file)
         typer.echo(f"Written: {file} ({count} runs)")
         if text:
@@ -210,17 +169,18 @@ def export(
 
 @app.command("import", epilog="Example: owlfi campaign import out/runs.sqlite results-*.csv")
 def import_(
-    store: Store,
+    store: StorePath,
     files: Annotated[list[Path], typer.Argument(help="Results, .csv or .npz.")],
 ) -> None:
     """Read results back; what does not belong to the design is refused."""
-    with _told():
-        from owlfi.campaign import Campaign
+    with _report_mistakes():
+        from owlfi.campaign.campaign import Campaign
         from owlfi.campaign.exchange import import_results
+        from owlfi.cli.progress import print_status
 
         campaign = Campaign.open(store)
         typer.echo(f"{import_results(campaign, files)} new runs")
-        _print_status(campaign)
+        print_status(campaign)
 
 
 @app.command(epilog="Example: owlfi campaign work design.npz --task 0 --tasks 10 --out out-0.csv")
@@ -231,10 +191,10 @@ def work(
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks there are.")] = 1,
 ) -> None:
     """Make the runs of one task of a job array."""
-    with _told():
+    with _report_mistakes():
         from owlfi.campaign import exchange
 
-        typer.echo(f"{exchange.work(design, out, task, tasks)} runs made")
+        typer.echo(f"{exchange.work(design, out, task=task, tasks=tasks)} runs made")
 
 
 def run_study(
@@ -242,49 +202,19 @@ def run_study(
     retry_failed: RetryFailed = False,
 ) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
-    with _told():
+    with _report_mistakes():
         from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import (
-            check_columns,
-            explore_key,
-            infer,
-            make_campaign,
-            plan_study,
-            problem_of,
-        )
+        from owlfi.cli.study_steps import describe_saving, infer, make_campaign, run_study_design
 
         read = read_study(study)
         campaign = make_campaign(read)
-        options = {name: read.run[name] for name in read.run if name != "retries"}
-        with campaign.started(**options):
+        with campaign.keep_workers(**read.workers):
             if read.thetas:
-                plan_study(read, campaign)
-                check_columns(read, campaign)
-                retries = {name: read.run[name] for name in read.run if name == "retries"}
-                retries["retry_failed"] = retry_failed
-                if read.explore is None:
-                    _followed(campaign, budget=read.budget, **retries)
-                else:
-                    work = partial(campaign.explore, explore_key(read), problem_of(read, campaign))
-                    _reported(campaign, work, budget=read.budget, **read.explore, **retries)
+                run_study_design(read, campaign, retry_failed=retry_failed)
             result = infer(read, campaign)
         if result is not None:
             typer.echo(result.summary())
             typer.echo(f"Written: {result.save(read.output / f'{read.method}.npz')}")
-        _print_saved(read, campaign)
-
-
-def _print_saved(study: "Study", campaign: "Campaign") -> None:
-    """The simulation time that weights saved, where they have a certificate."""
-    from owlfi.campaign.saving import runs_with_equal_weights
-    from owlfi.cli.study_steps import problem_of
-
-    certificate = study.thetas and getattr(campaign.design.quadrature, "certificate", None)
-    if not certificate:
-        return
-    runs = campaign.results() if study.explore is None else campaign.results(partial=True)
-    needed = runs_with_equal_weights(
-        problem_of(study, campaign).data_kernel, runs, float(certificate.excess.mean())
-    )
-    hours = max(0.0, needed - runs.calls) * campaign.status().mean_seconds / 3600
-    typer.echo(f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved.")
+        saving = describe_saving(read, campaign)
+        if saving:
+            typer.echo(saving)

@@ -1,21 +1,16 @@
 """The command line."""
 
-from collections.abc import Iterable
+# Commands import what they need when they are called: help and version wait for nothing else.
+
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from owlfi.cli import campaign as campaign_cli
 from owlfi.version import __version__
-
-if TYPE_CHECKING:  # JAX takes a second to import, help and version need not wait for it
-    from owlfi.experiments import experiment
-    from owlfi.experiments.experiment import Experiment, Plan, Record
 
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random numbers.")]
 
@@ -58,13 +53,14 @@ def demo(
     """
     import jax
 
+    from owlfi.cli.experiments import render_table
     from owlfi.experiments.demo import fit, picture, table
 
     console = Console()
-    _writable(out)
+    _make_folder(out)
     with console.status("Fitting"):
         estimate = fit(jax.random.key(seed))
-    console.print(_rendered(table(estimate)))
+    console.print(render_table(table(estimate)))
     picture(estimate).savefig(out / "demo.png", dpi=200)
     console.print(f"Picture: {out / 'demo.png'}")
 
@@ -84,77 +80,34 @@ def reproduce(
     What is finished is written when you stop it with Ctrl-C. Those that take hours go on where they
     stopped, however they stopped, when called again with the same seed and folder.
     """
+    from owlfi.cli.experiments import collect_records, list_experiments, render_table
     from owlfi.experiments import EXPERIMENTS
 
     console = Console()
     if not name:
-        console.print(_listed(EXPERIMENTS.values()))
+        console.print(list_experiments(EXPERIMENTS.values()))
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(
             f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
         )
     experiment = EXPERIMENTS[name]
-    _writable(out)
+    _make_folder(out)
     plan = experiment.plan(repeats, quick)
-    records = _followed(experiment, plan, seed, out, console)
+    records = collect_records(experiment, plan, seed=seed, out=out, console=console)
     if not records:
         raise typer.Exit(1)
-    console.print(_rendered(experiment.table(records)))
+    console.print(render_table(experiment.table(records)))
     for path in experiment.write(out, seed, plan, records):
         console.print(f"Written: {path}")
     if len(records) < experiment.steps(plan):
         raise typer.Exit(1)
 
 
-def _writable(out: Path) -> None:
-    """The folder, made before the work begins.
-
-    Raises BadParameter where nothing can be written to it.
-    """
+def _make_folder(out: Path) -> None:
+    """Make the folder before the work begins; BadParameter where nothing can be written to it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=out).close()
     except OSError as error:
         raise typer.BadParameter(f"nothing can be written to --out {out}: {error}") from error
-
-
-def _followed(
-    experiment: "Experiment", plan: "Plan", seed: int, out: Path, console: Console
-) -> "list[Record]":
-    """The records of all steps, or of those finished when interrupted."""
-    import jax
-
-    key, total = jax.random.key(seed), experiment.steps(plan)
-    records = experiment.read_kept(out, seed, plan)
-    if experiment.resume is None:
-        steps = experiment.run(key, plan)
-    else:
-        steps = experiment.resume(key, plan, len(records))
-    left = total - len(records)
-    try:
-        for record in track(steps, description=experiment.name, total=left, console=console):
-            records.append(record)
-            if experiment.resume is not None:
-                experiment.keep(out, seed, plan, record)
-    except KeyboardInterrupt:
-        console.print(f"Stopped after {len(records)} of {total} steps.")
-    return records
-
-
-def _listed(experiments: "Iterable[Experiment]") -> Table:
-    table = Table(title="owlfi reproduce NAME")
-    for heading in ("name", "shows", "takes about"):
-        table.add_column(heading)
-    for experiment in experiments:
-        table.add_row(experiment.name, experiment.shows, experiment.takes)
-    return table
-
-
-def _rendered(table: "experiment.Table") -> Table:
-    rendered = Table(title=table.title, caption=table.note or None, show_lines=True)
-    for j, heading in enumerate(table.headings):
-        rendered.add_column(heading, justify="right" if j else "left")
-    for row in table.rows:
-        rendered.add_row(*row)
-    return rendered

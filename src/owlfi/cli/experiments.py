@@ -1,0 +1,53 @@
+"""Experiments on the console: their list, their steps, their tables."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import jax
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from owlfi.experiments import experiment
+from owlfi.experiments.experiment import Experiment, Plan, Record
+
+
+def collect_records(
+    chosen: Experiment, plan: Plan, *, seed: int, out: Path, console: Console
+) -> list[Record]:
+    """The records of all steps, or of those finished when interrupted."""
+    key, total = jax.random.key(seed), chosen.steps(plan)
+    records = chosen.read_kept(out, seed, plan)
+    if chosen.resume is None:
+        steps = chosen.run(key, plan)
+    else:
+        steps = chosen.resume(key, plan, len(records))
+    left = total - len(records)
+    try:
+        for record in track(steps, description=chosen.name, total=left, console=console):
+            records.append(record)
+            if chosen.resume is not None:
+                chosen.keep(out, seed, plan, record)
+    except KeyboardInterrupt:
+        console.print(f"Stopped after {len(records)} of {total} steps.")
+    return records
+
+
+def list_experiments(experiments: Iterable[Experiment]) -> Table:
+    """A table of what can be reproduced."""
+    table = Table(title="owlfi reproduce NAME")
+    for heading in ("name", "shows", "takes about"):
+        table.add_column(heading)
+    for one in experiments:
+        table.add_row(one.name, one.shows, one.takes)
+    return table
+
+
+def render_table(table: experiment.Table) -> Table:
+    """A table of an experiment for the console."""
+    shown = Table(title=table.title, caption=table.note or None, show_lines=True)
+    for j, heading in enumerate(table.headings):
+        shown.add_column(heading, justify="right" if j else "left")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown

@@ -1,0 +1,113 @@
+"""The TOML file of a study: its keys and their types, and the line of each mistake."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from owlfi.cli.construct import construct
+
+_KEYS = {
+    "simulator": str,
+    "command": str,
+    "noise": str,
+    "prior": dict,
+    "data": str,
+    "rule": str,
+    "m": int,
+    "kernel": str,
+    "thetas": int,
+    "method": str,
+    "options": dict,
+    "budget": int,
+    "explore": dict,
+    "run": dict,
+    "seed": int,
+    "output": str,
+}
+_TABLES = {
+    "run": {"workers": int, "time_limit": (int, float), "retries": int, "dask": str},
+    "explore": {"batch": int, "share": (int, float), "safety": (int, float)},
+}
+
+
+class StudyError(ValueError):
+    """A mistake in a study, with its key and line."""
+
+
+class StudyFile:
+    """The values of a file whose keys and types are as they should be.
+
+    Raises StudyError naming the key and the line of a mistake.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        try:
+            self.values = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{path}: {error}") from None
+        self._check_keys(self.values, _KEYS)
+        for table, known in _TABLES.items():
+            self._check_keys(self.table(table), known, table)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of the file, empty where it has none."""
+        return self.values.get(name, {})
+
+    def require(self, key: str) -> Any:
+        """The value of a key; StudyError where it is missing."""
+        if key not in self.values:
+            raise StudyError(f"{self.path}: {key} is missing")
+        return self.values[key]
+
+    def construct(self, key: str, kind: type, *, table: str = "") -> Any:
+        """The measure or kernel that a value describes; StudyError where it is none."""
+        value = (self.values[table] if table else self.values)[key]
+        try:
+            found = construct(value)
+            if not isinstance(found, kind):
+                raise ValueError(f"{value} is no {kind.__name__.lower()}")
+        except (ValueError, TypeError, SyntaxError) as error:
+            raise self.mistake(key, error, table=table) from error
+        return found
+
+    def mistake(self, key: str, message: object, *, table: str = "") -> StudyError:
+        """The error to raise for the value of a key."""
+        name = f"{table}.{key}" if table else key
+        line = _find_line(self.text, key, table)
+        return StudyError(f"{self.path}, line {line}: {name}: {message}")
+
+    def _check_keys(self, values: dict[str, Any], known: dict[str, Any], table: str = "") -> None:
+        for key, value in values.items():
+            if key not in known:
+                there = ", ".join(known)
+                raise self.mistake(key, f"no such key; there are {there}", table=table)
+            problem = _find_problem(key, value, known[key])
+            if problem:
+                raise self.mistake(key, problem, table=table)
+
+
+def _find_problem(key: str, value: Any, kind: Any) -> str:
+    """What is wrong with a value; empty where nothing is."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        return f"must be of type {getattr(kind, '__name__', 'number')}, got {value!r}"
+    least = 0 if key in ("seed", "retries") else 1
+    if kind is int and value < least:
+        return f"must be at least {least}, got {value}"
+    if key == "time_limit" and not value > 0:
+        return f"must be positive seconds, got {value}"
+    return ""
+
+
+def _find_line(text: str, key: str, table: str) -> int:
+    """The line of a key in a table, or of the table itself, of a TOML file that can be read."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        heading = re.match(r"\s*\[([^\]]+)\]", line)
+        current = heading[1].strip() if heading else current
+        found = re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)", line)
+        if (heading and current == key and not table) or (found and current == table):
+            return number
+    return 1
