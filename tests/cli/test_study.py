@@ -25,7 +25,7 @@ noise = "Normal(0, 1)"
 data = "observed.csv"
 rule = "OptimallyWeighted"
 m = 3
-kernel = "SquaredExponential(1.0)"
+base_kernel = "SquaredExponential(1.0)"
 thetas = 4
 method = "none"
 output = "out"
@@ -221,7 +221,7 @@ def test_study_that_changed_is_refused_where_it_was_planned(study, old, new, mes
     invoke("campaign", "new", study)
     changed = TOML.replace(old, new)
     if "VStat" in new:
-        changed = changed.replace('kernel = "SquaredExponential(1.0)"\n', "")
+        changed = changed.replace('base_kernel = "SquaredExponential(1.0)"\n', "")
     study.write_text(changed)
     read = read_study(study)
     with pytest.raises(ValueError, match=message):
@@ -329,7 +329,7 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study):
     quadrature = types.SimpleNamespace(certificate=certificate)
     campaign.archive.design = types.SimpleNamespace(quadrature=quadrature)
     campaign.results = lambda partial: runs
-    needed = runs_with_equal_weights(make_problem(read, campaign).kernel, runs, 1e-4)
+    needed = runs_with_equal_weights(make_problem(read, campaign).data_kernel, runs, 1e-4)
     hours = (needed - 12) * campaign.status().mean_seconds / 3600
     told = f"Equal weights would need about {needed:,.0f} runs: {hours:,.3g} hours saved."
     assert describe_saving(read, campaign) == told

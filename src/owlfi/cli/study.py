@@ -97,7 +97,7 @@ def _make_plan(file: StudyFile, rule: Any, thetas: int) -> dict[str, Any]:
     plan = {
         "rule": type(rule).__name__,
         "m": rule.m,
-        "kernel": file.values.get("kernel", "tuned"),
+        "base_kernel": file.values.get("base_kernel", "tuned"),
         "seed": file.values.get("seed", 0),
     }
     of_budget = "thetas" not in file.values and "explore" in file.values
@@ -171,9 +171,9 @@ def _read_rule(file: StudyFile) -> Rule:
         known = ", ".join(rule for rule in _RULES if hasattr(owlfi, rule))
         raise file.mistake("rule", f"no rule is called {name}; there are {known}")
     options = {"m": file.values["m"]} if "m" in file.values else {}
-    if "kernel" in file.values:
-        text = file.values["kernel"]
-        options["kernel"] = file.construct("kernel", Kernel) if "(" in text else text
+    if "base_kernel" in file.values:
+        text = file.values["base_kernel"]
+        options["base_kernel"] = file.construct("base_kernel", Kernel) if "(" in text else text
     try:
         return getattr(owlfi, name)(**options)
     except (TypeError, ValueError) as error:

@@ -15,7 +15,7 @@ _KEYS = {
     "data": str,
     "rule": str,
     "m": int,
-    "kernel": str,
+    "base_kernel": str,
     "thetas": int,
     "method": str,
     "options": dict,
