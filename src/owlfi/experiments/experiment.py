@@ -28,7 +28,7 @@ class Plan:
         return quick if self.quick else usual
 
     def chunks(self, size: int) -> list[range]:
-        """The numbers of the repeats, `size` a step, so that more of them leave full steps alone."""
+        """The numbers of the repeats, `size` a step: more repeats leave full steps as they are."""
         starts = range(0, self.repeats, size)
         return [range(start, min(start + size, self.repeats)) for start in starts]
 
