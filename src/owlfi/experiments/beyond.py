@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from owlfi import models
 from owlfi._tools.checks import as_array
-from owlfi._tools.progress import split_chunks
 from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, set_up, simulate_rows
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.points.sequences import iid, sobol
@@ -53,7 +52,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     for number, name in enumerate(_names(plan)):
         own_key, points = jax.random.fold_in(key, number), plan.choose(LAW_POINTS, 2**13)
         setting, repeat_key = set_up(own_key, MODELS[name](), points, exact=True)
-        for m, chunk in product(_sizes(plan), split_chunks(plan.repeats, _CHUNK)):
+        for m, chunk in product(_sizes(plan), plan.chunks(_CHUNK)):
             keys = [jax.random.fold_in(jax.random.fold_in(repeat_key, m), r) for r in chunk]
             about = {"model": name, "s": setting.simulator.measure.dim, "m": m}
             yield about | _repeat(keys, setting, m)
@@ -194,9 +193,7 @@ BEYOND = Experiment(
     takes="25 min",
     repeats=20,
     quick_repeats=2,
-    steps=lambda plan: (
-        len(_names(plan)) * len(_sizes(plan)) * len(split_chunks(plan.repeats, _CHUNK))
-    ),
+    steps=lambda plan: len(_names(plan)) * len(_sizes(plan)) * len(plan.chunks(_CHUNK)),
     run=run,
     table=table,
     picture=picture,

@@ -27,6 +27,11 @@ class Plan:
         """What a coarse answer takes, or the usual."""
         return quick if self.quick else usual
 
+    def chunks(self, size: int) -> list[range]:
+        """The numbers of the repeats, `size` a step: more repeats leave full steps as they are."""
+        starts = range(0, self.repeats, size)
+        return [range(start, min(start + size, self.repeats)) for start in starts]
+
 
 @dataclass(frozen=True)
 class Table:

@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi._tools.progress import split_chunks
 from owlfi.experiments.excess import sample
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference import minimum_distance
@@ -52,7 +51,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Ten data sets a step, the same ones for every rule, points of its own for each estimate."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name in RULES:
-            for numbers in split_chunks(plan.repeats, _CHUNK):
+            for numbers in plan.chunks(_CHUNK):
                 thetas = pool.map(partial(_estimate, key, name), numbers)
                 yield {"rule": name, "thetas": list(thetas)}
 
@@ -142,7 +141,7 @@ FIGURE4 = Experiment(
     takes="3 min",
     repeats=100,
     quick_repeats=10,
-    steps=lambda plan: len(RULES) * len(split_chunks(plan.repeats, _CHUNK)),
+    steps=lambda plan: len(RULES) * len(plan.chunks(_CHUNK)),
     run=run,
     table=table,
     picture=picture,

@@ -11,7 +11,6 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi._tools.progress import split_chunks
 from owlfi.experiments.excess import (
     LAW_POINTS,
     Setting,
@@ -71,7 +70,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     for number, (name, row) in enumerate(ROWS.items()):
         own_key, points = jax.random.fold_in(key, number), plan.choose(LAW_POINTS, 2**13)
         setting, repeat_key = set_up(own_key, row.make(), points, exact=True)
-        for chunk in split_chunks(plan.repeats, _CHUNK):
+        for chunk in plan.chunks(_CHUNK):
             keys = [jax.random.fold_in(repeat_key, repeat) for repeat in chunk]
             yield {
                 "model": name,
@@ -195,7 +194,7 @@ TABLE1 = Experiment(
     takes="5 min",
     repeats=100,
     quick_repeats=2,
-    steps=lambda plan: len(ROWS) * len(split_chunks(plan.repeats, _CHUNK)),
+    steps=lambda plan: len(ROWS) * len(plan.chunks(_CHUNK)),
     run=run,
     table=table,
     picture=picture,
