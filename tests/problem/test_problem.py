@@ -19,7 +19,7 @@ KEY = jax.random.key(0)
 def problem():
     prior = Prior(loc=Normal(0, 3), scale=scipy.stats.gumbel_r(2.0, 0.5))
     model = Simulator(lambda theta, u: theta[0] + theta[1] * u, Normal(), ["loc", "scale"])
-    return Problem(model, jnp.arange(12.0), prior, Matern(1.5, 2.0))
+    return Problem(model, jnp.arange(12.0), prior=prior, data_kernel=Matern(1.5, 2.0))
 
 
 def quadratures():

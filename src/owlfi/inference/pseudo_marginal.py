@@ -116,7 +116,7 @@ def _log_density(
 ) -> Callable[[np.ndarray, Design], float]:
     """Of the state; -∞ where the simulation fails, which is then never accepted."""
     prior = problem.prior
-    log_prior = prior.control.compile(Prior.real_log_density)
+    log_prior = prior.runtime.compile(Prior.real_log_density)
 
     def log_density(place: np.ndarray, design: Design) -> float:
         v = jnp.asarray(place)

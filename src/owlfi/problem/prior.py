@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_rows
-from owlfi._tools.control import HOST, JAX, HostControl, JaxControl
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
+from owlfi.problem.runtime import Runtime, choose_runtime
 
 _BISECTIONS = 50  # to the last digits of a level
 
@@ -106,9 +106,9 @@ class Prior(eqx.Module):
         return self.log_density(from_real(v, ends)) + log_slope(v, ends).sum(-1)
 
     @property
-    def control(self) -> JaxControl | HostControl:
-        """The loops in which its densities may be called: those of JAX, or Python's."""
-        return JAX if self.joint.traceable_density else HOST
+    def runtime(self) -> Runtime:
+        """Where its densities can be computed."""
+        return choose_runtime(on_host=not self.joint.traceable_density)
 
     def check_continuous(self, method: str) -> None:
         """Raises ValueError where a parameter takes separate values, which have no gradient."""

@@ -111,7 +111,7 @@ def _run_pilot(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, 
         return runs, max((time.perf_counter() - start) / runs.calls, 1e-9)
 
     runs, seconds = measure(check=True)
-    if not simulator.control.compiles or seconds > _SLOW:
+    if not simulator.runtime.compiles or seconds > _SLOW:
         return runs.y[0], runs.calls, seconds
     again, seconds = measure(check=False)
     return runs.y[0], runs.calls + again.calls, seconds

@@ -75,7 +75,7 @@ def simulate(
     checked = 0
     if check:
         checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0], columns)
-    y = simulator.control.compile(_run_each)(simulator, thetas, u)
+    y = simulator.runtime.compile(_run_each)(simulator, thetas, u)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
@@ -107,8 +107,8 @@ def as_design(
 def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
     if u.ndim == 3:
-        return simulator.control.map(lambda pair: simulator.rows(*pair), (thetas, u))
-    return simulator.control.map(lambda theta: simulator.rows(theta, u), thetas)
+        return simulator.runtime.map(lambda pair: simulator.rows(*pair), (thetas, u))
+    return simulator.runtime.map(lambda theta: simulator.rows(theta, u), thetas)
 
 
 def _check_repeats(simulator: Simulator, theta: Array, u: Array, columns: int | None) -> int:

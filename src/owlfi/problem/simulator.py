@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, brief, is_traced
-from owlfi._tools.control import HOST, JAX, HostControl, JaxControl
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.prior import Prior
+from owlfi.problem.runtime import Runtime, choose_runtime
 
 Generator = Callable[[Any, Any], Any]
 
@@ -92,19 +92,12 @@ class Simulator(eqx.Module):
 
     def rows(self, theta: Array, u: Array) -> Float[Array, "m d"]:
         """The same without looking at theta and u, for the inside of loops."""
-        if not self.on_host:
-            return _as_sample(self.generator(theta, u), u.shape[0])
-        if is_traced(theta, u):
-            raise ValueError(
-                "the generator runs on the host and cannot be used inside jit, vmap or grad; "
-                "write it in JAX, or call it outside and pass y in"
-            )
-        return _as_sample(self.generator(np.asarray(theta), np.asarray(u)), u.shape[0])
+        return _as_sample(self.runtime.call(self.generator, theta, u), u.shape[0])
 
     @property
-    def control(self) -> JaxControl | HostControl:
-        """The loops in which algorithms may call it: those of JAX, or Python's."""
-        return HOST if self.on_host else JAX
+    def runtime(self) -> Runtime:
+        """Its loops and derivatives: those of JAX, or Python's on the host."""
+        return choose_runtime(self.on_host)
 
     def rows_with_slopes(
         self,
@@ -120,24 +113,14 @@ class Simulator(eqx.Module):
         Exact in JAX. On the host they are differences over ±reach on the same noise, at 2p more
         runs of all points, which are made only where y is `wanted`; they are 0 where it is not.
         """
-
-        def rows(at: Array) -> Array:
-            return self.rows(theta_of(at), u)
-
-        p, m = len(v), u.shape[0]
-        if not self.on_host:
-            y, tangent = jax.linearize(rows, v)
-            return RowsWithSlopes(y, jax.vmap(tangent)(jnp.eye(p)), self.slope_calls(m))
-        y = rows(v)
-        if not wanted(y):
-            return RowsWithSlopes(y, jnp.zeros((p, *y.shape)), m)
-        pairs = [(rows(v + step), rows(v - step)) for step in jnp.diag(reach)]
-        slopes = [(up - down) / (2 * h) for (up, down), h in zip(pairs, reach, strict=True)]
-        return RowsWithSlopes(y, jnp.stack(slopes), self.slope_calls(m))
+        y, slopes, runs = self.runtime.slopes(
+            lambda at: self.rows(theta_of(at), u), v, reach, wanted
+        )
+        return RowsWithSlopes(y, slopes, runs * len(u))
 
     def slope_calls(self, m: int) -> int:
-        """The rows that it computes for m rows with slopes."""
-        return m * (1 + 2 * len(self.parameters)) if self.on_host else m
+        """The rows that it computes at most for m rows with slopes."""
+        return m * self.runtime.slope_runs(len(self.parameters))
 
     def bend(
         self,
@@ -147,18 +130,15 @@ class Simulator(eqx.Module):
         theta_of: Callable[[Array], Array],
     ) -> Float[Array, "p p"]:
         """The second derivatives of Σ direction · y by v; on the host unknown, and taken as 0."""
-        if self.on_host:
-            return jnp.zeros((len(v), len(v)))
-        slope = jax.grad(lambda at: jnp.vdot(direction, self.rows(theta_of(at), u)))
-        return jax.lax.map(jax.linearize(slope, v)[1], jnp.eye(len(v)))
+        return self.runtime.bend(lambda at: jnp.vdot(direction, self.rows(theta_of(at), u)), v)
 
     def derivative_calls(self, calls: int) -> int:
         """How many derivatives of a row by one parameter came with so many rows with slopes."""
-        return 0 if self.on_host else calls * len(self.parameters)
+        return calls * len(self.parameters) if self.runtime.differentiates else 0
 
     def check_differentiable(self, method: str, instead: str) -> None:
         """Raises ValueError where derivatives by theta are not to be had."""
-        if self.on_host:
+        if not self.runtime.differentiates:
             raise ValueError(
                 f"{method} needs the derivatives of the simulator, which is no JAX function; use "
                 f"{instead}"
@@ -315,12 +295,10 @@ class _Fixed(eqx.Module):
     on_host: bool = eqx.field(static=True)
 
     def __call__(self, theta: Any, u: Any) -> Any:
-        places = np.array(self.places, int)
-        if not self.on_host:
-            return self.generator(self.base.at[places].set(theta), u)
-        full = np.array(self.base)
-        full[places] = theta
-        return self.generator(full, u)
+        parts = [*self.base]
+        for place, value in zip(self.places, theta, strict=True):
+            parts[place] = value
+        return self.generator(choose_runtime(self.on_host).numpy.stack(parts), u)
 
 
 class _FromUniform(eqx.Module):
@@ -331,5 +309,6 @@ class _FromUniform(eqx.Module):
     on_host: bool = eqx.field(static=True)
 
     def __call__(self, theta: Any, v: Any) -> Any:
-        u = self.measure.from_uniform(v)
-        return self.generator(theta, np.asarray(u) if self.on_host else u)
+        return self.generator(
+            theta, choose_runtime(self.on_host).numpy.asarray(self.measure.from_uniform(v))
+        )

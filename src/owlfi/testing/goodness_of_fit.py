@@ -204,8 +204,8 @@ def _replicate(
     progress: bool,
 ) -> Refit:
     """The procedure on data simulated at theta; those finished when interrupted."""
-    n, control = len(problem.observed), problem.simulator.control
-    draw = control.compile(_draw_data)
+    n, runtime = len(problem.observed), problem.simulator.runtime
+    draw = runtime.compile(_draw_data)
 
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
@@ -213,7 +213,7 @@ def _replicate(
         return procedure.refit(own[1], x, _scale(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
-        with ThreadPoolExecutor(control.threads) as threads:
+        with ThreadPoolExecutor(runtime.threads) as threads:
             try:
                 yield from threads.map(replicate, range(count))
             finally:

@@ -64,7 +64,7 @@ class Procedure(eqx.Module):
 
         scale: of the lengthscale of k, over that of the observed data.
         """
-        apply = self.objective.simulator.control.compile(_refit)
+        apply = self.objective.simulator.runtime.compile(_refit)
         return jax.tree.map(np.asarray, apply(self, key, x, jnp.asarray(scale), start))
 
     def refit_from(self, key: Key[Array, ""], x: Any, starts: Float[Array, "b p"]) -> Refit:
@@ -85,7 +85,7 @@ def _refit(
     bank = designs.points, designs.weights
     best = procedure.search.minimise(search_key, objective, bank, starts)
     simulator = objective.simulator
-    y = simulator.control.map(
+    y = simulator.runtime.map(
         lambda points: simulator.rows(best.theta, points), designs.statistic_points[j]
     )
     values = _compare(data, procedure.factors, y, designs.statistic_weights[j])

@@ -100,8 +100,8 @@ class Newton(Search):
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
     ) -> Minimum:
-        control = objective.simulator.control
-        return choose_least(control.map(lambda start: minimise(objective, start), starts))
+        runtime = objective.simulator.runtime
+        return choose_least(runtime.map(lambda start: minimise(objective, start), starts))
 
     def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
         return simulator.slope_calls(m) * (near + self.restarts * far)

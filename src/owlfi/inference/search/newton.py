@@ -65,7 +65,7 @@ def minimise(
     taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
     sets inside `jax.lax.map`, too.
     """
-    search = objective.simulator.control.compile(_minimise)
+    search = objective.simulator.runtime.compile(_minimise)
     return search(objective, start, model, steps, tolerance)
 
 
@@ -78,7 +78,7 @@ def _minimise(
 
     v = to_real(start, objective.ends)
     first = _start_search(v, model(objective, v, jnp.inf), objective, steps)
-    last = objective.simulator.control.while_loop(
+    last = objective.simulator.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance), step, first
     )
     return _end_search(last, objective, tolerance)
@@ -99,7 +99,7 @@ def minimise_each(
     shares: the weights of the observations, equal where left out.
     starts: one for each fit; all are on the quadrature of the objective.
     """
-    fit_each = objective.simulator.control.compile(_minimise_each)
+    fit_each = objective.simulator.runtime.compile(_minimise_each)
     return fit_each(objective, (observed, shares, starts), model, steps)
 
 
@@ -110,7 +110,7 @@ def _minimise_each(
         rows = objective.observed if case[0] is None else case[0]
         return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
 
-    return objective.simulator.control.map(fit, cases)
+    return objective.simulator.runtime.map(fit, cases)
 
 
 def choose_least(minima: Minimum) -> Minimum:

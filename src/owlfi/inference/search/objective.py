@@ -113,7 +113,7 @@ def value_of_rows(objective: Objective, y: Float[Array, "m d"]) -> Float[Array, 
 
 def value_at(objective: Objective, v: Float[Array, " p"]) -> Float[Array, ""]:
     """The value at v, for simulators of any kind."""
-    return objective.simulator.control.compile(_value_at)(objective, v)
+    return objective.simulator.runtime.compile(_value_at)(objective, v)
 
 
 def _value_at(objective: Objective, v: Array) -> Array:
@@ -122,17 +122,17 @@ def _value_at(objective: Objective, v: Array) -> Array:
 
 def values_at(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:
     """The values at some thetas."""
-    return objective.simulator.control.compile(_values_at)(objective, thetas)
+    return objective.simulator.runtime.compile(_values_at)(objective, thetas)
 
 
 def _values_at(objective: Objective, thetas: Array) -> Array:
     places = to_real(thetas, objective.ends)
-    return objective.simulator.control.map(lambda v: _value_at(objective, v), places)
+    return objective.simulator.runtime.map(lambda v: _value_at(objective, v), places)
 
 
 def simulate_with_slopes(objective: Objective, theta: Float[Array, " p"]) -> RowsWithSlopes:
     """Rows at theta with their derivatives on the real line."""
-    return objective.simulator.control.compile(_simulate_with_slopes)(objective, theta)
+    return objective.simulator.runtime.compile(_simulate_with_slopes)(objective, theta)
 
 
 def _simulate_with_slopes(objective: Objective, theta: Array) -> RowsWithSlopes:

@@ -34,7 +34,7 @@ def sandwich(
     Where the simulator has no second derivatives the Hessian leaves them out: right where the
     model is.
     """
-    return objective.simulator.control.compile(_sandwich)(objective, theta, excess)
+    return objective.simulator.runtime.compile(_sandwich)(objective, theta, excess)
 
 
 def _sandwich(objective: Objective, theta: Array, excess: ArrayLike | None) -> tuple[Sandwich, int]:

@@ -1,0 +1,158 @@
+"""Where a simulator runs: inside JAX, or on the host where JAX cannot trace it.
+
+Both have the same loops and derivatives, so that an algorithm is written once.
+"""
+
+import abc
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from os import cpu_count
+from types import ModuleType
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi._tools.checks import is_traced
+
+Function = Callable[..., Any]
+
+
+class Runtime(abc.ABC):
+    """Loops in which a simulator may be called, and what its derivatives cost."""
+
+    numpy: ModuleType
+    """The arrays that the simulator takes."""
+    compiles: bool
+    differentiates: bool
+    threads: int
+
+    @abc.abstractmethod
+    def compile(self, function: Function) -> Function:
+        """The function as one program where it can be, compiled once for each shape."""
+
+    @abc.abstractmethod
+    def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        """What the generator returns."""
+
+    @abc.abstractmethod
+    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        """The state once it is finished."""
+
+    @abc.abstractmethod
+    def map(self, function: Function, cases: Any) -> Any:
+        """What the function gives for each case along the leading axis, stacked."""
+
+    @abc.abstractmethod
+    def slopes(
+        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        """y = rows(v), its derivatives by v, and how often all rows were computed for it.
+
+        Derivatives may be differences over ±reach, and 0 where y is not `wanted`.
+        """
+
+    @abc.abstractmethod
+    def slope_runs(self, p: int) -> int:
+        """How often that is at most."""
+
+    @abc.abstractmethod
+    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
+        """The second derivatives of a function of v; 0 where they are unknown."""
+
+
+class InJax(Runtime):
+    """The loops of JAX, inside programs that are compiled once; exact derivatives."""
+
+    numpy = jnp
+    compiles = differentiates = True
+    threads = cpu_count() or 1  # JAX leaves the interpreter lock
+
+    def compile(self, function: Function) -> Function:
+        return _compile(function)
+
+    def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        return generator(theta, u)
+
+    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        return jax.lax.while_loop(unfinished, step, state)
+
+    def map(self, function: Function, cases: Any) -> Any:
+        return jax.lax.map(function, cases)
+
+    def slopes(
+        self, rows: Function, v: Array, reach: Array, wanted: Function
+    ) -> tuple[Array, Array, int]:
+        y, tangent = jax.linearize(rows, v)
+        return y, jax.vmap(tangent)(jnp.eye(len(v))), self.slope_runs(len(v))
+
+    def slope_runs(self, p: int) -> int:
+        return 1
+
+    def bend(self, function: Function, v: Array) -> Array:
+        return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
+
+
+class OnHost(Runtime):
+    """Python's loops; differences on the same noise."""
+
+    numpy = np
+    compiles = differentiates = False
+    threads = 1
+
+    def compile(self, function: Function) -> Function:
+        return function
+
+    def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        if is_traced(theta, u):
+            raise ValueError(
+                "the generator runs on the host and cannot be used inside jit, vmap or grad; "
+                "write it in JAX, or call it outside and pass y in"
+            )
+        return generator(np.asarray(theta), np.asarray(u))
+
+    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        while unfinished(state):
+            state = step(state)
+        return state
+
+    def map(self, function: Function, cases: Any) -> Any:
+        count = len(jax.tree.leaves(cases)[0])
+        found = [function(jax.tree.map(itemgetter(i), cases)) for i in range(count)]
+        return jax.tree.map(_stack, *found)
+
+    def slopes(
+        self, rows: Function, v: Array, reach: Array, wanted: Function
+    ) -> tuple[Array, Array, int]:
+        y = rows(v)
+        if not wanted(y):
+            return y, jnp.zeros((len(v), *y.shape)), 1
+        pairs = [(rows(v + step), rows(v - step)) for step in jnp.diag(reach)]
+        slopes = [(up - down) / (2 * h) for (up, down), h in zip(pairs, reach, strict=True)]
+        return y, jnp.stack(slopes), self.slope_runs(len(v))
+
+    def slope_runs(self, p: int) -> int:
+        return 1 + 2 * p
+
+    def bend(self, function: Function, v: Array) -> Array:
+        return jnp.zeros((len(v), len(v)))
+
+
+def _stack(*arrays: Array) -> Array:
+    shapes = sorted({jnp.shape(array) for array in arrays})
+    if len(shapes) > 1:
+        raise ValueError(f"y must have one shape at every theta, the generator returned {shapes}")
+    return jnp.stack(arrays)
+
+
+def choose_runtime(on_host: bool) -> Runtime:
+    """The one of its kind that all share."""
+    return _HOST if on_host else _JAX
+
+
+_compile = lru_cache(maxsize=None)(eqx.filter_jit)
+_JAX, _HOST = InJax(), OnHost()
