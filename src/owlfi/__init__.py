@@ -41,7 +41,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "inference": "accept minimum_distance mmd_bayes posterior_bootstrap pseudo_marginal"
     " random_restarts rejection_abc sequential_abc stored_simulations",
     "inference.proposals.proposal": "Proposal next_proposal",
-    "testing": "Adam goodness_of_fit two_sample wild_goodness_of_fit",
+    "testing": "Adam goodness_of_fit plan_goodness_of_fit two_sample wild_goodness_of_fit",
     "campaign": "Campaign Command",
 }
 _MODULE_OF = {name: f"owlfi.{module}" for module, names in _WHERE.items() for name in names.split()}

@@ -72,7 +72,9 @@ def test_traced_problems_and_quadratures_are_shown_by_their_shape():
     def inside(x):
         ones = jnp.ones(())
         shown.append(repr(Quadrature(x[:, None], x, ones, ones, ones)))
-        shown.append(repr(Problem(problem().simulator, x, problem().prior, Matern(1.5, x[0]))))
+        stated = problem()
+        kernel = Matern(1.5, x[0])
+        shown.append(repr(Problem(stated.simulator, x, prior=stated.prior, data_kernel=kernel)))
         return x
 
     inside(jnp.ones(5))

@@ -28,7 +28,7 @@ from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
 from owlfi.show.plots import null_histogram
-from owlfi.testing import plan
+from owlfi.testing import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
 from owlfi.testing.searches import Newton
 
@@ -278,7 +278,7 @@ def test_level_is_kept_over_many_tests(options):
 def test_plan_bounds_the_calls(rule, options):
     problem = gaussian_problem()
     test = goodness_of_fit(KEY, problem, rule, resamples=39, **options)
-    cost = plan(problem, rule, resamples=39, **options)
+    cost = plan_goodness_of_fit(problem, rule, resamples=39, **options)
     assert test.calls <= cost.at_most
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
@@ -288,13 +288,13 @@ def test_calls_are_the_rows_that_were_simulated():
     rows.clear()
     test = goodness_of_fit(KEY, problem, RULE, resamples=19)
     assert test.calls == sum(rows)
-    assert test.calls <= plan(problem, RULE, resamples=19).at_most
+    assert test.calls <= plan_goodness_of_fit(problem, RULE, resamples=19).at_most
 
 
 def test_adam_costs_what_the_plan_says():
     problem, settings = gaussian_problem(), Adam(trials=6, restarts=2, steps=60, rate=0.1)
     test = goodness_of_fit(KEY, problem, RULE, resamples=19, search=settings)
-    assert test.calls == plan(problem, RULE, resamples=19, search=settings).expected
+    assert test.calls == plan_goodness_of_fit(problem, RULE, resamples=19, search=settings).expected
     assert_allclose(test.theta, usual_test().theta, atol=0.1)
 
 
@@ -436,6 +436,6 @@ def test_host_simulators_of_another_dimension_are_named():
 
 
 def test_plan_takes_and_checks_the_options_of_the_test():
-    assert plan(gaussian_problem(), RULE, designs=4).expected > 0
+    assert plan_goodness_of_fit(gaussian_problem(), RULE, designs=4).expected > 0
     with pytest.raises(ValueError, match="resamples = 1 can never reject"):
-        plan(gaussian_problem(), RULE, resamples=1)
+        plan_goodness_of_fit(gaussian_problem(), RULE, resamples=1)

@@ -27,7 +27,7 @@ from owlfi.campaign.status import Status, read_status
 from owlfi.campaign.store import Store
 from owlfi.inference.proposals.proposal import SAFETY, SHARE
 from owlfi.kernels import Kernel
-from owlfi.problem.failures import without_failures
+from owlfi.problem.failed_runs import without_failures
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations, as_design
 from owlfi.problem.simulator import Simulator

@@ -19,7 +19,7 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.failures import check_way, without_failures
+from owlfi.problem.failed_runs import check_way, without_failures
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule

@@ -18,7 +18,7 @@ class Cost(NamedTuple):
     at_most: int
 
 
-def plan(
+def plan_goodness_of_fit(
     problem: Problem,
     rule: Rule,
     *,
@@ -39,7 +39,8 @@ def plan(
     >>> import owlfi
     >>> model = owlfi.models.g_and_k()
     >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
-    >>> plan(owlfi.Problem(model, x), owlfi.VStatistic(m=32), theta=model.theta)
+    >>> problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(m=32)
+    >>> plan_goodness_of_fit(problem, rule, theta=model.theta)
     Cost(expected=26432, at_most=26432)
     """
     way = as_search(search, theta, restarts)
