@@ -6,7 +6,7 @@ cc -O2 -o projectile projectile.c -lm && python run.py
 import jax
 
 import owlfi
-from owlfi.campaign import Campaign, Command
+from owlfi import Campaign, Command
 
 noise = owlfi.Normal(dim=2)
 prior = owlfi.Prior(speed=owlfi.Uniform(10, 30), angle=owlfi.Uniform(20, 70))
