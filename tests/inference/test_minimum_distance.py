@@ -323,6 +323,14 @@ def test_gradient_descent_finds_the_same_minimum_at_more_calls():
     assert descent.gradient_calls == 64 * (10 * 200 + 1)
 
 
+def test_gradient_descent_counts_the_simulations_of_tuning():
+    problem, rule = gaussian_problem(), OptimallyWeighted(16, thetas=4)
+    tuning = rule.quadrature(jax.random.split(KEY)[0], problem).tuning_calls
+    few = {"starts": 3, "restarts": 1, "steps": 2}
+    assert tuning >= 4 * 16
+    assert owlfi.random_restarts(KEY, problem, rule, **few).calls == tuning + 3 * 16 + 16 * (2 + 1)
+
+
 def test_gradient_descent_refuses_simulators_without_derivatives():
     with pytest.raises(ValueError, match="use minimum_distance"):
         owlfi.random_restarts(KEY, on_host(g_and_k_problem()), G_AND_K_RULE)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 
 import owlfi
@@ -67,7 +68,7 @@ def test_beta_grows_with_the_number_of_observations():
     def beta(n):
         problem = gaussian_problem(n=n)
         objective = objective_of(problem, RULE.quadrature(KEY, problem))
-        return calibrated_beta(sandwich(objective, jnp.array([exact_estimate(problem)])))
+        return calibrated_beta(sandwich(objective, jnp.array([exact_estimate(problem)]))[0])
 
     assert_allclose(beta(320) / beta(80), 4, rtol=0.25)
 
@@ -98,6 +99,21 @@ def test_pseudo_marginal_moves_independent_points():
     posterior = owlfi.pseudo_marginal(KEY, problem, VStatistic(64), draws=100, chains=2)
     assert 0.1 < posterior.about["acceptance"] < 0.8
     assert abs(posterior.mean[0] - exact_estimate(problem)) < 1
+
+
+def mixed_prior():
+    """Half of it is scipy's, which JAX cannot trace."""
+    parts = [owlfi.Normal(0.0, 5.0), scipy.stats.logistic(0.0, 3.0)]
+    return owlfi.Prior(mean=owlfi.Mixture(parts, [0.5, 0.5]))
+
+
+def test_priors_that_mix_in_scipy_serve_where_nothing_is_differentiated():
+    old = gaussian_problem()
+    problem = Problem(old.simulator, old.observed, prior=mixed_prior(), data_kernel=old.data_kernel)
+    posterior = owlfi.pseudo_marginal(KEY, problem, RULE, draws=20, chains=1, designs=2)
+    assert abs(posterior.mean[0] - exact_estimate(old)) < 1
+    with pytest.raises(ValueError, match=r"derivatives of the prior.*mean.*use pseudo_marginal"):
+        owlfi.mmd_bayes(KEY, problem, RULE)
 
 
 def test_nuts_refuses_simulators_without_derivatives():

@@ -23,6 +23,8 @@ from owlfi.kernels import (
     Separable,
     SquaredExponential,
 )
+from owlfi.kernels.base import StretchedKernel
+from owlfi.kernels.transformed import Transformed
 
 row_sums = eqx.filter_jit(lambda kernel, y, x, weights: kernel.row_sums(y, x, weights))
 self_sum = eqx.filter_jit(lambda kernel, x, weights: kernel.self_sum(x, weights))
@@ -201,6 +203,39 @@ def test_memory_stays_far_below_that_of_the_matrix(call):
         check=True,
     )
     assert float(process.stdout) < 200
+
+
+WRAPPED = {
+    "transformed": Transformed(SquaredExponential(SCALES), jnp.diag(jnp.array([2.0, 1.0, 0.5]))),
+    "stretched": StretchedKernel(SquaredExponential(SCALES), 1.7),
+    "stretched sum": (0.5 * SquaredExponential(SCALES) + Matern(2.5)).stretch(1.7),
+    "stretched and transformed": Transformed(SquaredExponential(), jnp.eye(3)).stretch(0.6),
+}
+
+
+@pytest.mark.parametrize("kernel", WRAPPED.values(), ids=WRAPPED)
+def test_wrapped_kernels_sum_as_their_matrix(kernel):
+    y, x, v = normal((9, 3), (14, 3), 14)
+    np.testing.assert_allclose(row_sums(kernel, y, x, v), kernel.gram(y, x) @ v, atol=1e-12)
+    np.testing.assert_allclose(self_sum(kernel, x, v), v @ kernel.gram(x, x) @ v, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["transformed", "stretched", "stretched and transformed"])
+def test_wrapped_squared_exponentials_say_where_they_are_gaussian(name):
+    y, x = normal((9, 3), (14, 3))
+    at = WRAPPED[name].gaussian_coordinates()
+    np.testing.assert_allclose(
+        WRAPPED[name].gram(y, x), squared_exponential(at(y), at(x)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("wrap", [lambda k: k, lambda k: 2.0 * k, lambda k: k.stretch(1.1)])
+def test_wrapping_keeps_the_sum_by_products(wrap):
+    """One matrix product of all rows, not one loop a coordinate, in the compiled program."""
+    y, x, v = normal((600, 40), (5000, 40), 5000)
+    kernel = wrap(Transformed(SquaredExponential(8.0), jnp.eye(40)))
+    program = str(jax.make_jaxpr(kernel.row_sums)(y, x, v))
+    assert program.count("dot_general") >= 3  # of the transformation, twice, and of the exponents
 
 
 def test_more_coordinates_than_a_tile_may_hold():

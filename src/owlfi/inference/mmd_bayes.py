@@ -68,7 +68,7 @@ def mmd_bayes(
     `about` has beta, R-hat and the effective number of draws of each parameter, and the share of
     divergent steps.
 
-    Raises ValueError for discrete parameters, and for simulators without derivatives.
+    Raises ValueError for discrete parameters, and for simulators or priors without derivatives.
 
     >>> import owlfi
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
@@ -81,6 +81,7 @@ def mmd_bayes(
     """
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
+    problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule)

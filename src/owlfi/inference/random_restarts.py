@@ -20,7 +20,7 @@ from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.starts import compare_starts
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
-from owlfi.problem.rules import Rule
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate
 
 _FLAT = 1e-6
@@ -57,7 +57,7 @@ def random_restarts(
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key = jax.random.split(as_key(key))
-    quadrature = rule.quadrature(quadrature_key, problem)
+    quadrature = as_rule(rule).quadrature(quadrature_key, problem)
     objective = objective_of(problem, quadrature)
     tried, calls = compare_starts(start_key, problem, objective, quadrature, starts)
     chosen = optax.adam(0.04) if optimizer is None else optimizer
@@ -70,11 +70,12 @@ def random_restarts(
         best.thetas[best.lowest],
         spread.covariance,
         values[best.lowest],
-        calls + evaluated,
+        quadrature.tuning_calls + calls + evaluated,
         problem.simulator.derivative_calls(evaluated),
         bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,
         values,
+        {"method": "random restarts"},
     )
 
 

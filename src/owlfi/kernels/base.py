@@ -234,6 +234,16 @@ class StretchedKernel(Kernel):
         x, y = as_samples(x, y)
         return self.kernel.gram(x / self.factor, y / self.factor)
 
+    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        return self.kernel.row_sums(y / self.factor, x / self.factor, weights)
+
+    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
+        return self.kernel.self_sum(x / self.factor, weights)
+
+    def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
+        inner = self.kernel.gaussian_coordinates()
+        return None if inner is None else lambda rows: inner(rows / self.factor)
+
 
 class Constant(Kernel):
     """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""

@@ -27,9 +27,6 @@ class Transformed(Kernel):
     def stationary(self) -> bool:
         return self.kernel.stationary
 
-    def stretch(self, factor: Any) -> "Transformed":
-        return Transformed(self.kernel.stretch(factor), self.matrix)
-
     def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)
 

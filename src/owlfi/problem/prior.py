@@ -120,6 +120,16 @@ class Prior(eqx.Module):
                 "discrete; hold it with simulator.fix(...), once for each value, or use abc"
             )
 
+    def check_differentiable(self, method: str, instead: str) -> None:
+        """Raises ValueError where scipy computes a density, which has no gradient then."""
+        pairs = zip(self.names, self.marginals, strict=True)
+        opaque = [name for name, marginal in pairs if not marginal.traceable_density]
+        if opaque:
+            raise ValueError(
+                f"{method} needs the derivatives of the prior, but that of {', '.join(opaque)} is "
+                f"computed by scipy; give a measure of owlfi, or use {instead}"
+            )
+
     def of(self, names: tuple[str, ...]) -> "Prior":
         """The prior of some of the parameters, in the order given."""
         known = dict(zip(self.names, self.marginals, strict=True))
