@@ -3,13 +3,11 @@
 Both have the same loops and derivatives, so that an algorithm is written once.
 """
 
-import abc
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from operator import itemgetter
 from os import cpu_count
-from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -20,94 +18,62 @@ from jaxtyping import Array, Float
 from owlfi._tools.checks import is_traced
 
 Function = Callable[..., Any]
+Kind = TypeVar("Kind", bound=Function)
 
 
-class Runtime(abc.ABC):
-    """Loops in which a simulator may be called, and what its derivatives cost."""
-
-    numpy: ModuleType
-    """The arrays that the simulator takes."""
-    compiles: bool
-    differentiates: bool
-    threads: int
-
-    @abc.abstractmethod
-    def compile(self, function: Function) -> Function:
-        """The function as one program where it can be, compiled once for each shape."""
-
-    @abc.abstractmethod
-    def call(self, generator: Function, theta: Array, u: Array) -> Any:
-        """What the generator returns."""
-
-    @abc.abstractmethod
-    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
-        """The state once it is finished."""
-
-    @abc.abstractmethod
-    def map(self, function: Function, cases: Any) -> Any:
-        """What the function gives for each case along the leading axis, stacked."""
-
-    @abc.abstractmethod
-    def slopes(
-        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
-        """y = rows(v), its derivatives by v, and how often all rows were computed for it.
-
-        Derivatives may be differences over ±reach, and 0 where y is not `wanted`.
-        """
-
-    @abc.abstractmethod
-    def slope_runs(self, p: int) -> int:
-        """How often that is at most."""
-
-    @abc.abstractmethod
-    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
-        """The second derivatives of a function of v; 0 where they are unknown."""
-
-
-class InJax(Runtime):
+class InJax:
     """The loops of JAX, inside programs that are compiled once; exact derivatives."""
 
     numpy = jnp
+    """The arrays that the simulator takes."""
     compiles = differentiates = True
     threads = cpu_count() or 1  # JAX leaves the interpreter lock
 
     def compile(self, function: Function) -> Function:
+        """The function as one program, compiled once for each shape of its arguments."""
         return _compile(function)
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        """What the generator returns."""
         return generator(theta, u)
 
     def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        """The state once it is finished."""
         return jax.lax.while_loop(unfinished, step, state)
 
     def map(self, function: Function, cases: Any) -> Any:
+        """What the function gives for each case along the leading axis, stacked."""
         return jax.lax.map(function, cases)
 
     def slopes(
-        self, rows: Function, v: Array, reach: Array, wanted: Function
-    ) -> tuple[Array, Array, int]:
+        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
         y, tangent = jax.linearize(rows, v)
         return y, jax.vmap(tangent)(jnp.eye(len(v))), self.slope_runs(len(v))
 
     def slope_runs(self, p: int) -> int:
+        """How often that is at most."""
         return 1
 
-    def bend(self, function: Function, v: Array) -> Array:
+    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
+        """The second derivatives of a function of v."""
         return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
 
 
-class OnHost(Runtime):
-    """Python's loops; differences on the same noise."""
+class OnHost:
+    """The same loops in Python; derivatives are differences on the same noise."""
 
     numpy = np
     compiles = differentiates = False
     threads = 1
 
     def compile(self, function: Function) -> Function:
+        """The function as it is."""
         return function
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        """What the generator returns for plain arrays."""
         if is_traced(theta, u):
             raise ValueError(
                 "the generator runs on the host and cannot be used inside jit, vmap or grad; "
@@ -116,18 +82,21 @@ class OnHost(Runtime):
         return generator(np.asarray(theta), np.asarray(u))
 
     def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        """The state once it is finished."""
         while unfinished(state):
             state = step(state)
         return state
 
     def map(self, function: Function, cases: Any) -> Any:
+        """What the function gives for each case; ValueError where that has not one shape."""
         count = len(jax.tree.leaves(cases)[0])
         found = [function(jax.tree.map(itemgetter(i), cases)) for i in range(count)]
         return jax.tree.map(_stack, *found)
 
     def slopes(
-        self, rows: Function, v: Array, reach: Array, wanted: Function
-    ) -> tuple[Array, Array, int]:
+        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        """Differences over ±reach, which are taken only where y is wanted, and 0 where not."""
         y = rows(v)
         if not wanted(y):
             return y, jnp.zeros((len(v), *y.shape)), 1
@@ -136,10 +105,30 @@ class OnHost(Runtime):
         return y, jnp.stack(slopes), self.slope_runs(len(v))
 
     def slope_runs(self, p: int) -> int:
+        """How often all rows are computed for slopes at most."""
         return 1 + 2 * p
 
-    def bend(self, function: Function, v: Array) -> Array:
+    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
+        """Second derivatives are unknown, and taken as 0."""
         return jnp.zeros((len(v), len(v)))
+
+
+Runtime = InJax | OnHost
+
+
+def choose_runtime(on_host: bool) -> Runtime:
+    """The one of its kind that all share."""
+    return _HOST if on_host else _JAX
+
+
+def compile_where_it_runs(function: Kind) -> Kind:
+    """A function that is one program where the runtime of its first argument compiles."""
+
+    @wraps(function)
+    def run(owner: Any, *arguments: Any, **options: Any) -> Any:
+        return owner.runtime.compile(function)(owner, *arguments, **options)
+
+    return cast(Kind, run)
 
 
 def _stack(*arrays: Array) -> Array:
@@ -147,11 +136,6 @@ def _stack(*arrays: Array) -> Array:
     if len(shapes) > 1:
         raise ValueError(f"y must have one shape at every theta, the generator returned {shapes}")
     return jnp.stack(arrays)
-
-
-def choose_runtime(on_host: bool) -> Runtime:
-    """The one of its kind that all share."""
-    return _HOST if on_host else _JAX
 
 
 _compile = lru_cache(maxsize=None)(eqx.filter_jit)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array
 from owlfi.measures import as_points
+from owlfi.problem.runtime import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, check_finite
 from owlfi.weights.quadrature import Quadrature
 
@@ -75,7 +76,7 @@ def simulate(
     checked = 0
     if check:
         checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0], columns)
-    y = simulator.runtime.compile(_run_each)(simulator, thetas, u)
+    y = _run_each(simulator, thetas, u)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
@@ -104,6 +105,7 @@ def as_design(
     return thetas, u
 
 
+@compile_where_it_runs
 def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
     if u.ndim == 3:

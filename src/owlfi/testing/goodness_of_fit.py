@@ -22,6 +22,7 @@ from owlfi.kernels.median import median_heuristic
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.runtime import compile_where_it_runs
 from owlfi.problem.simulator import Simulator
 from owlfi.results import HypothesisTest
 from owlfi.testing.calibration import (
@@ -204,16 +205,15 @@ def _replicate(
     progress: bool,
 ) -> Refit:
     """The procedure on data simulated at theta; those finished when interrupted."""
-    n, runtime = len(problem.observed), problem.simulator.runtime
-    draw = runtime.compile(_draw_data)
+    simulator, n = problem.simulator, len(problem.observed)
 
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
-        x = draw(problem.simulator, own[0], theta, n)
+        x = _draw_data(simulator, own[0], theta, n)
         return procedure.refit(own[1], x, _scale(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
-        with ThreadPoolExecutor(runtime.threads) as threads:
+        with ThreadPoolExecutor(simulator.runtime.threads) as threads:
             try:
                 yield from threads.map(replicate, range(count))
             finally:
@@ -228,6 +228,7 @@ def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
     return jax.random.split(jax.random.fold_in(key, number))
 
 
+@compile_where_it_runs
 def _draw_data(
     simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
 ) -> Float[Array, "n d"]:

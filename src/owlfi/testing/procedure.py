@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi.inference.search.objective import Objective
 from owlfi.mmd import own_term
+from owlfi.problem.runtime import Runtime, compile_where_it_runs
 from owlfi.testing.searches import Search
 
 
@@ -59,13 +60,18 @@ class Procedure(eqx.Module):
     factors: tuple[float, ...] = eqx.field(static=True)
     search: Search = eqx.field(static=True)
 
+    @property
+    def runtime(self) -> Runtime:
+        """Where the simulator runs."""
+        return self.objective.runtime
+
     def refit(self, key: Key[Array, ""], x: Any, scale: Any, start: Float[Array, " p"]) -> Refit:
         """What comes out for data x (n, d), searched from a start, as plain numbers.
 
         scale: of the lengthscale of k, over that of the observed data.
         """
-        apply = self.objective.simulator.runtime.compile(_refit)
-        return jax.tree.map(np.asarray, apply(self, key, x, jnp.asarray(scale), start))
+        found = _refit(self, key, x, jnp.asarray(scale), start)
+        return jax.tree.map(np.asarray, found)
 
     def refit_from(self, key: Key[Array, ""], x: Any, starts: Float[Array, "b p"]) -> Refit:
         """The same from as many other starts."""
@@ -73,6 +79,7 @@ class Procedure(eqx.Module):
         return moved.refit(key, x, 1.0, starts[0])
 
 
+@compile_where_it_runs
 def _refit(
     procedure: Procedure, key: Key[Array, ""], x: Array, scale: Array, start: Array
 ) -> Refit:
@@ -85,9 +92,8 @@ def _refit(
     bank = designs.points, designs.weights
     best = procedure.search.minimise(search_key, objective, bank, starts)
     simulator = objective.simulator
-    y = simulator.runtime.map(
-        lambda points: simulator.rows(best.theta, points), designs.statistic_points[j]
-    )
+    points = designs.statistic_points[j]
+    y = procedure.runtime.map(lambda u: simulator.rows(best.theta, u), points)
     values = _compare(data, procedure.factors, y, designs.statistic_weights[j])
     failed = ~(jnp.isfinite(best.value) & jnp.isfinite(values).all())
     calls = best.calls + designs.statistic_calls

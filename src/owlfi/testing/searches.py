@@ -3,7 +3,6 @@
 Each search knows what it will cost, next to where it spends it.
 """
 
-import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,34 +34,11 @@ class Starts(NamedTuple):
     calls: int
 
 
-class Search(abc.ABC):
-    """A way from a data set to its parameters."""
+class _Narrow:
+    """A search that looks at the observed data no more widely than at any other."""
 
     composite = True
     """Whether parameters are estimated."""
-
-    @abc.abstractmethod
-    def check(self, problem: Problem) -> None:
-        """Raises ValueError for what can be known to fail before the first simulation."""
-
-    @abc.abstractmethod
-    def start(
-        self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
-    ) -> Starts:
-        """Where to begin, at the cost of `start_calls`."""
-
-    @abc.abstractmethod
-    def start_calls(self, simulator: Simulator, m: int) -> int: ...
-
-    @abc.abstractmethod
-    def minimise(
-        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
-    ) -> Minimum:
-        """The best minimum from the estimate, which is the first start, and from the others."""
-
-    @abc.abstractmethod
-    def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
-        """What that costs where searches take so many steps from the estimate, and elsewhere."""
 
     def group(self, starts: Starts) -> list[Float[Array, "b p"]]:
         """The starts of the observed data, as many at a time as a replicate has."""
@@ -75,7 +51,7 @@ class Search(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Newton(Search):
+class Newton(_Narrow):
     """Newton's method from the estimate, and from some of the best of other starts.
 
     The observed data are searched more widely: an estimate in another minimum than the lowest would
@@ -85,11 +61,13 @@ class Newton(Search):
     restarts: int = 1
 
     def check(self, problem: Problem) -> None:
+        """Raises ValueError for what can be known to fail before the first simulation."""
         problem.prior.check_continuous("goodness_of_fit")
 
     def start(
         self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
     ) -> Starts:
+        """Where to begin, at the cost of `start_calls`."""
         tried, calls = compare_starts(key, problem, objective, quadrature, self._compared)
         calls += check_slopes(objective, tried[0])
         return Starts(tried[: self._searched], tried[1 : 1 + self.restarts], calls)
@@ -100,10 +78,12 @@ class Newton(Search):
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
     ) -> Minimum:
-        runtime = objective.simulator.runtime
-        return choose_least(runtime.map(lambda start: minimise(objective, start), starts))
+        """The best minimum from the estimate, which is the first start, and from the others."""
+        found = objective.runtime.map(lambda start: minimise(objective, start), starts)
+        return choose_least(found)
 
     def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
+        """What that costs where searches take so many steps from the estimate, and elsewhere."""
         return simulator.slope_calls(m) * (near + self.restarts * far)
 
     def group(self, starts: Starts) -> list[Float[Array, "b p"]]:
@@ -125,7 +105,7 @@ class Newton(Search):
 
 
 @dataclass(frozen=True)
-class Adam(Search):
+class Adam(_Narrow):
     """Algorithm 2: the paper's I, R, S and s.
 
     Steps are taken on the real line, so none leaves the bounds.
@@ -168,7 +148,7 @@ class Adam(Search):
 
 
 @dataclass(frozen=True)
-class Given(Search):
+class Given(_Narrow):
     """Parameters that are known: nothing is searched."""
 
     theta: Float[Array, " p"] = field(compare=False)  # one program serves every theta
@@ -197,6 +177,9 @@ class Given(Search):
 
     def minimise_calls(self, simulator: Simulator, m: int, near: int, far: int) -> int:
         return 0
+
+
+Search = Newton | Adam | Given
 
 
 def as_search(search: Any, theta: Any, restarts: Any) -> Search:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
 from owlfi.problem.real_line import to_real
+from owlfi.problem.runtime import compile_where_it_runs
 
 STEPS = 50
 TOLERANCE = 1e-10
@@ -50,6 +51,7 @@ class Search(NamedTuple):
     values: Array
 
 
+@compile_where_it_runs
 def minimise(
     objective: Objective,
     start: Float[Array, " p"],
@@ -65,25 +67,20 @@ def minimise(
     taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
     sets inside `jax.lax.map`, too.
     """
-    search = objective.simulator.runtime.compile(_minimise)
-    return search(objective, start, model, steps, tolerance)
 
-
-def _minimise(
-    objective: Objective, start: Array, model: Model, steps: int, tolerance: float
-) -> Minimum:
     def step(search: Search) -> Search:
         v = search.v + search.step
         return _advance(search, v, model(objective, v, search.model.value), objective)
 
     v = to_real(start, objective.ends)
     first = _start_search(v, model(objective, v, jnp.inf), objective, steps)
-    last = objective.simulator.runtime.while_loop(
+    last = objective.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance), step, first
     )
     return _end_search(last, objective, tolerance)
 
 
+@compile_where_it_runs
 def minimise_each(
     objective: Objective,
     observed: Float[Array, "b n d"] | None,
@@ -99,18 +96,12 @@ def minimise_each(
     shares: the weights of the observations, equal where left out.
     starts: one for each fit; all are on the quadrature of the objective.
     """
-    fit_each = objective.simulator.runtime.compile(_minimise_each)
-    return fit_each(objective, (observed, shares, starts), model, steps)
 
-
-def _minimise_each(
-    objective: Objective, cases: tuple[Array | None, ...], model: Model, steps: int
-) -> Minimum:
     def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
         rows = objective.observed if case[0] is None else case[0]
         return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
 
-    return objective.simulator.runtime.map(fit, cases)
+    return objective.runtime.map(fit, (observed, shares, starts))
 
 
 def choose_least(minima: Minimum) -> Minimum:

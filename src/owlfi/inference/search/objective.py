@@ -11,6 +11,7 @@ from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
+from owlfi.problem.runtime import Runtime, compile_where_it_runs
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 from owlfi.weights.quadrature import Quadrature
 
@@ -34,6 +35,11 @@ class Objective(eqx.Module):
     shares: Float[Array, " n"]
     """The weights of the observations, usually 1/n."""
     unbiased: bool = eqx.field(static=True, default=False)
+
+    @property
+    def runtime(self) -> Runtime:
+        """Where the simulator runs."""
+        return self.simulator.runtime
 
     @property
     def m(self) -> int:
@@ -111,31 +117,22 @@ def value_of_rows(objective: Objective, y: Float[Array, "m d"]) -> Float[Array, 
     return objective.of_rows(y)
 
 
+@compile_where_it_runs
 def value_at(objective: Objective, v: Float[Array, " p"]) -> Float[Array, ""]:
     """The value at v, for simulators of any kind."""
-    return objective.simulator.runtime.compile(_value_at)(objective, v)
-
-
-def _value_at(objective: Objective, v: Array) -> Array:
     return value_of_rows(objective, objective.rows(v))
 
 
+@compile_where_it_runs
 def values_at(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:
     """The values at some thetas."""
-    return objective.simulator.runtime.compile(_values_at)(objective, thetas)
-
-
-def _values_at(objective: Objective, thetas: Array) -> Array:
     places = to_real(thetas, objective.ends)
-    return objective.simulator.runtime.map(lambda v: _value_at(objective, v), places)
+    return objective.runtime.map(lambda v: value_at(objective, v), places)
 
 
+@compile_where_it_runs
 def simulate_with_slopes(objective: Objective, theta: Float[Array, " p"]) -> RowsWithSlopes:
     """Rows at theta with their derivatives on the real line."""
-    return objective.simulator.runtime.compile(_simulate_with_slopes)(objective, theta)
-
-
-def _simulate_with_slopes(objective: Objective, theta: Array) -> RowsWithSlopes:
     return objective.rows_with_slopes(to_real(theta, objective.ends))
 
 

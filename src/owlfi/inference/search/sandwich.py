@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from owlfi.inference.search.objective import Objective, curve_rows, slopes_by_theta
 from owlfi.problem.real_line import to_real
+from owlfi.problem.runtime import compile_where_it_runs
 
 
 class Sandwich(NamedTuple):
@@ -23,6 +24,7 @@ class Sandwich(NamedTuple):
     hessian: Float[Array, "p p"]
 
 
+@compile_where_it_runs
 def sandwich(
     objective: Objective, theta: Float[Array, " p"], *, excess: ArrayLike | None = 0.0
 ) -> tuple[Sandwich, int]:
@@ -34,10 +36,6 @@ def sandwich(
     Where the simulator has no second derivatives the Hessian leaves them out: right where the
     model is.
     """
-    return objective.simulator.runtime.compile(_sandwich)(objective, theta, excess)
-
-
-def _sandwich(objective: Objective, theta: Array, excess: ArrayLike | None) -> tuple[Sandwich, int]:
     rows = objective.rows_with_slopes(to_real(theta, objective.ends))
     slopes = slopes_by_theta(objective, theta, rows.slopes)
     curved = curve_rows(objective, rows.y, slopes)
