@@ -7,15 +7,3 @@ from owlfi.inference.posterior_bootstrap import posterior_bootstrap
 from owlfi.inference.pseudo_marginal import pseudo_marginal
 from owlfi.inference.random_restarts import random_restarts
 from owlfi.inference.sequential_abc import sequential_abc
-
-__all__ = [
-    "accept",
-    "minimum_distance",
-    "mmd_bayes",
-    "posterior_bootstrap",
-    "pseudo_marginal",
-    "random_restarts",
-    "rejection_abc",
-    "sequential_abc",
-    "stored_simulations",
-]

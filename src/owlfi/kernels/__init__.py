@@ -24,23 +24,3 @@ from owlfi.kernels.radial import (
     squared_distances,
 )
 from owlfi.kernels.separable import Separable
-
-__all__ = [
-    "Constant",
-    "CoordinateKernel",
-    "FunctionKernel",
-    "InverseMultiquadric",
-    "Kernel",
-    "Korobov",
-    "Matern",
-    "ProductKernel",
-    "RadialKernel",
-    "RationalQuadratic",
-    "ScaledKernel",
-    "Separable",
-    "SquaredExponential",
-    "SumKernel",
-    "as_kernel",
-    "check_coordinates",
-    "squared_distances",
-]

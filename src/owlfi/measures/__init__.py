@@ -13,31 +13,3 @@ from owlfi.measures.families import (
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
-
-__all__ = [
-    "Beta",
-    "DiscreteFamily",
-    "Empirical",
-    "Exponential",
-    "Family",
-    "FrozenContinuous",
-    "FrozenDiscrete",
-    "Gamma",
-    "HalfNormal",
-    "Laplace",
-    "LineFamily",
-    "LogNormal",
-    "Measure",
-    "Mixture",
-    "Normal",
-    "Poisson",
-    "Product",
-    "StudentT",
-    "TruncatedNormal",
-    "Uniform",
-    "as_measure",
-    "as_points",
-    "coordinate",
-    "independent_blocks",
-    "marginal",
-]

@@ -4,5 +4,3 @@ from owlfi.results.estimate import Estimate
 from owlfi.results.files import load
 from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.posterior import Posterior
-
-__all__ = ["Estimate", "HypothesisTest", "Posterior", "load"]

@@ -5,12 +5,3 @@ from owlfi.testing.goodness_of_fit import goodness_of_fit
 from owlfi.testing.searches import Adam
 from owlfi.testing.two_sample import two_sample
 from owlfi.testing.wild import wild_goodness_of_fit
-
-__all__ = [
-    "Adam",
-    "Cost",
-    "goodness_of_fit",
-    "plan_goodness_of_fit",
-    "two_sample",
-    "wild_goodness_of_fit",
-]
