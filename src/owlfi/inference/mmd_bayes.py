@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
 from owlfi._tools.progress import collect, split_chunks
+from owlfi.inference.chains import join_chains
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import from_real
 from owlfi.problem.rules import Rule
 from owlfi.results import Posterior
 
@@ -100,22 +99,7 @@ def mmd_bayes(
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
-    theta = from_real(v, fit.objective.ends).reshape(-1, v.shape[-1])
-    weights = jnp.full(len(theta), 1 / len(theta))
-    calls = fit.calls + evaluations * fit.objective.m
-    return Posterior(problem.prior.names, theta, weights, calls, chains, about | diagnostics(v))
-
-
-def diagnostics(v: Float[Array, "chains n p"]) -> dict[str, list[float]]:
-    """R-hat (with two chains or more) and the effective number of draws of each parameter."""
-    result = {
-        "effective_draws": np.atleast_1d(blackjax().diagnostics.effective_sample_size(v)).tolist()
-    }
-    if v.shape[0] > 1:
-        result["r_hat"] = np.atleast_1d(
-            blackjax().diagnostics.potential_scale_reduction(v)
-        ).tolist()
-    return result
+    return join_chains(problem.prior, v, fit.calls + evaluations * fit.objective.m, about)
 
 
 class Target(eqx.Module):

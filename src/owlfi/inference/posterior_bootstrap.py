@@ -69,19 +69,18 @@ def posterior_bootstrap(
     def steps() -> Iterator[Minimum]:
         for number, part in enumerate(parts):
             x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
-            x = _with_pseudo_samples(x_key, problem, len(part), extra)
+            x, made = _add_pseudo_samples(x_key, problem, len(part), extra)
             shares = _shares(share_key, problem, len(part), prior_strength, extra)
             starts = jnp.broadcast_to(fit.minimum.theta, (len(part), len(problem.prior.names)))
             found = minimise_each(fit.objective, x, starts, shares=shares, model=gauss_newton_model)
-            yield jax.block_until_ready(found)
+            yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     theta = jnp.concatenate([minimum.theta for minimum in minima])
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
-    searched = sum(int(minimum.calls.sum()) for minimum in minima)
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
-    calls = fit.calls + searched + len(theta) * extra
+    calls = fit.calls + sum(int(minimum.calls) for minimum in minima)
     return _posterior(problem, theta, good, calls, about)
 
 
@@ -109,17 +108,16 @@ def _shares(
     return jax.random.dirichlet(key, units, (count,))
 
 
-def _with_pseudo_samples(
+def _add_pseudo_samples(
     key: Key[Array, ""], problem: Problem, count: int, extra: int
-) -> Float[Array, "b n d"] | None:
-    """The observations with rows of the prior predictive below them."""
+) -> tuple[Float[Array, "b n d"] | None, int]:
+    """The observations with rows of the prior predictive below them, and their calls."""
     if not extra:
-        return None
+        return None, 0
     simulator = problem.simulator
     theta_key, noise_key = jax.random.split(key)
     thetas = problem.prior.sample(theta_key, count * extra)
     u = simulator.measure.sample(noise_key, count * extra)
-    rows = simulate(simulator, thetas, unweighted(u[:, None]), check=False).y
-    drawn = rows.reshape(count, extra, -1)
+    runs = simulate(simulator, thetas, unweighted(u[:, None]), check=False)
     repeated = jnp.broadcast_to(problem.observed, (count, *problem.observed.shape))
-    return jnp.concatenate([repeated, drawn], 1)
+    return jnp.concatenate([repeated, runs.y.reshape(count, extra, -1)], 1), runs.calls

@@ -17,13 +17,12 @@ from scipy.stats import norm
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
+from owlfi.inference.chains import join_chains
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
-from owlfi.inference.mmd_bayes import diagnostics
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import from_real
 from owlfi.problem.rules import Rule
 from owlfi.results import Posterior
 
@@ -103,12 +102,9 @@ def pseudo_marginal(
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
     v = v[:, min(warmup, v.shape[1] // 5) :]
-    theta = from_real(jnp.asarray(v), fit.objective.ends).reshape(-1, len(centre))
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
-    about |= diagnostics(jnp.asarray(v))
-    calls = fit.calls + noise.calls + chains * (len(history) + 1) * len(fit.objective.points)
-    weights = jnp.full(len(theta), 1 / len(theta))
-    return Posterior(problem.prior.names, theta, weights, calls, chains, about)
+    calls = fit.calls + noise.calls + chains * (len(history) + 1) * fit.objective.m
+    return join_chains(problem.prior, jnp.asarray(v), calls, about)
 
 
 def _log_density(

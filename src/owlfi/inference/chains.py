@@ -1,0 +1,28 @@
+"""Chains on the real line as draws of a posterior, with what they say of each other."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi._tools.libraries import blackjax
+from owlfi.problem.prior import Prior
+from owlfi.problem.real_line import from_real
+from owlfi.results import Posterior
+
+
+def join_chains(
+    prior: Prior, v: Float[Array, "chains n p"], calls: int, about: dict[str, Any]
+) -> Posterior:
+    """The draws of all chains, one chain after the other.
+
+    `about` gains the effective number of draws of each parameter and, of two chains or more, R-hat.
+    """
+    theta = from_real(v, prior.bounds).reshape(-1, v.shape[-1])
+    diagnostics = {"effective_draws": blackjax().diagnostics.effective_sample_size}
+    if len(v) > 1:
+        diagnostics["r_hat"] = blackjax().diagnostics.potential_scale_reduction
+    found = {name: np.atleast_1d(measure(v)).tolist() for name, measure in diagnostics.items()}
+    weights = jnp.full(len(theta), 1 / len(theta))
+    return Posterior(prior.names, theta, weights, calls, len(v), about | found)
