@@ -9,6 +9,11 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 import matplotlib  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+install_import_hook(
+    ["owlfi.inference", "owlfi.testing", "owlfi.problem", "owlfi.results"], "strictness.check"
+)
 
 import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 

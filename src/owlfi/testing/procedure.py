@@ -65,15 +65,15 @@ class Procedure(eqx.Module):
         """Where the simulator runs."""
         return self.objective.runtime
 
-    def refit(self, key: Key[Array, ""], x: Any, scale: Any, start: Float[Array, " p"]) -> Refit:
+    def refit(self, key: Key[Array, ""], x: Array, scale: Any, start: Any) -> Refit:
         """What comes out for data x (n, d), searched from a start, as plain numbers.
 
         scale: of the lengthscale of k, over that of the observed data.
         """
-        found = _refit(self, key, x, jnp.asarray(scale), start)
+        found = _refit(self, key, x, jnp.asarray(scale), jnp.asarray(start))
         return jax.tree.map(np.asarray, found)
 
-    def refit_from(self, key: Key[Array, ""], x: Any, starts: Float[Array, "b p"]) -> Refit:
+    def refit_from(self, key: Key[Array, ""], x: Array, starts: Float[Array, "b p"]) -> Refit:
         """The same from as many other starts."""
         moved = eqx.tree_at(lambda procedure: procedure.others, self, starts[1:])
         return moved.refit(key, x, 1.0, starts[0])

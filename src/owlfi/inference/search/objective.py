@@ -60,7 +60,7 @@ class Objective(eqx.Module):
         """The same on another design."""
         return eqx.tree_at(lambda o: (o.points, o.weights), self, (points, weights))
 
-    def theta_of(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
+    def theta_of(self, v: Float[Array, "... p"]) -> Float[Array, "... p"]:
         """The parameters whose place on the real line is v."""
         return from_real(v, self.ends)
 
