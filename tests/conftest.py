@@ -8,7 +8,13 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
+import jax  # noqa: E402
+import jaxtyping  # noqa: E402
 import matplotlib  # noqa: E402
+
+# In tests annotations are checked at every call, and no array is broadcast to more axes unasked.
+jaxtyping.install_import_hook("owlfi", "beartype.beartype")
+jax.config.update("jax_numpy_rank_promotion", "raise")
 
 import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 

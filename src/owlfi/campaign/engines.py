@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -25,6 +25,7 @@ HERE = "here"
 _QUEUED_AHEAD = 64
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Runs rows, later or at once."""
 

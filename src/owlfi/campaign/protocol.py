@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from owlfi.campaign.design import Design
 from owlfi.campaign.status import Status
@@ -11,6 +11,7 @@ from owlfi.campaign.store import Run, Store
 from owlfi.problem.simulator import Simulator
 
 
+@runtime_checkable
 class StoredRuns(Protocol):
     """A campaign, as seen by its parts."""
 
