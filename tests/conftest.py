@@ -8,12 +8,13 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
+import jax  # noqa: E402
 import matplotlib  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
-install_import_hook(
-    ["owlfi.inference", "owlfi.testing", "owlfi.problem", "owlfi.results"], "strictness.check"
-)
+# In tests annotations are checked at every call, and no array is broadcast to more axes unasked.
+install_import_hook("owlfi", "strictness.check")
+jax.config.update("jax_numpy_rank_promotion", "raise")
 
 import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 

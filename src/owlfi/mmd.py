@@ -19,7 +19,7 @@ def squared_mmd(
     x: Any,
     weights: Any = None,
     *,
-    unbiased: bool = False,
+    unbiased: Any = False,
     weights_x: Any = None,
     data_term: Any = None,
 ) -> Float[Array, "..."]:
@@ -67,7 +67,7 @@ def squared_mmd(
 
 
 def data_term(
-    data_kernel: Any, x: Any, weights: Any = None, *, unbiased: bool = False
+    data_kernel: Any, x: Any, weights: Any = None, *, unbiased: Any = False
 ) -> Float[Array, ""]:
     """The part of the squared MMD that depends on the observations alone, Σ v_i v_j k(x_i, x_j).
 
@@ -80,7 +80,8 @@ def data_term(
     """
     _check_unweighted(unbiased, weights)
     rows = as_rows("x", x)
-    return _data_term(as_kernel(data_kernel), rows, _weights("weights", weights, rows), unbiased)
+    w = _weights("weights", weights, rows)
+    return _data_term(as_kernel(data_kernel), rows, w, bool(unbiased))
 
 
 def simulated_term(
@@ -147,7 +148,7 @@ def _check_columns(y: Array, x: Array) -> None:
         )
 
 
-def _check_unweighted(unbiased: bool, *weights: Any) -> None:
+def _check_unweighted(unbiased: Any, *weights: Any) -> None:
     if not isinstance(unbiased, (bool, np.bool_)):
         raise ValueError(
             f"unbiased must be True or False, a plain truth value, got {brief(unbiased)}"

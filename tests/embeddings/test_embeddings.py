@@ -784,7 +784,7 @@ def assert_differentiable_in_point_and_lengthscale(kernel, measure):
         kernel, u = tree
         return embed(kernel, row.measure).mean(u)[0]
 
-    u = jnp.clip(U, *row.measure.from_uniform(jnp.array([[0.02], [0.98]])))
+    u = jnp.clip(U, *row.measure.from_uniform(jnp.array([[[0.02]], [[0.98]]])))
     lengthscale = 8.5 if KERNELS[kernel].periodic and atoms else 0.85
     tree = (KERNELS[kernel].make(jnp.array(lengthscale)), u)
     expected = central_differences(function, tree)

@@ -4,12 +4,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import PRNGKeyArray
 
 from owlfi._tools.checks import is_traced
 
 
-def as_key(key: Any) -> Key[Array, ""]:
+def as_key(key: Any) -> PRNGKeyArray:
     """A single JAX key, of the new or the old style."""
     typed = isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
     raw = isinstance(key, jax.Array) and key.dtype == np.uint32

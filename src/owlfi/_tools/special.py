@@ -11,6 +11,8 @@ from jax.scipy.special import erfc, gammainc, gammaincc, gammaln, ndtri
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from owlfi._tools.ranks import lift
+
 _SERIES_TERMS = 60
 _STEEP_EDGES = np.append(np.arange(7) / 6, np.ones(6))  # then, of what is left, six that grow
 _PLATEAU_EDGES = np.append(np.zeros(7), (2.5 ** np.arange(1, 7) - 1) / (2.5**6 - 1))
@@ -100,8 +102,9 @@ def log_ndtr_difference(low: Array, high: Array) -> Array:
     """log(Φ(high) - Φ(low)) for low < high, in either tail and for narrow intervals."""
     narrow = (high - low) * (1 + jnp.minimum(jnp.abs(low), jnp.abs(high))) < 1
     start, width = jnp.where(narrow, low, 0.0), jnp.where(narrow, high - low, 0.5)
-    t = start[..., None] + width[..., None] * _UNIT_NODES  # Gauss-Legendre: a difference cancels
-    mean = jax.scipy.special.logsumexp(-0.5 * t**2, axis=-1, b=_UNIT_WEIGHTS)
+    nodes, weights = (lift(part, width.ndim + 1) for part in (_UNIT_NODES, _UNIT_WEIGHTS))
+    t = start[..., None] + width[..., None] * nodes  # Gauss-Legendre: a difference cancels
+    mean = jax.scipy.special.logsumexp(-0.5 * t**2, axis=-1, b=weights)
     flip = low > 0  # both in the upper tail: mirror, so that nothing rounds to 1 - 1
     near, far = jnp.where(flip, -low, high), jnp.where(flip, -high, low)
     log_near, log_far = log_ndtr(near), log_ndtr(far)
@@ -185,13 +188,14 @@ def _bessel_integral(order: float, t: Array) -> Array:
     fall = depth / size + sqrt(2 * depth / size) if size else np.inf
     left = jnp.minimum(jnp.minimum(jnp.arccosh(1 + depth / excess), fall), peak)
     steep = jnp.minimum(right + left, 6.0)
-    edges = steep[..., None] * _STEEP_EDGES
-    edges += (right + left - steep)[..., None] * _PLATEAU_EDGES
+    edges = steep[..., None] * lift(_STEEP_EDGES, t.ndim + 1)
+    edges += (right + left - steep)[..., None] * lift(_PLATEAU_EDGES, t.ndim + 1)
     width = jnp.diff(edges)[..., None]
-    x = right[..., None, None] - edges[..., :-1, None] - width * _UNIT_NODES
+    nodes, weights = (lift(part, t.ndim + 2) for part in (_UNIT_NODES, _UNIT_WEIGHTS))
+    x = right[..., None, None] - edges[..., :-1, None] - width * nodes
     drop = excess[..., None, None] * 2 * jnp.sinh(0.5 * x) ** 2 + size * (jnp.expm1(x) - x)
     mirrored = jnp.exp(-2 * size * jnp.maximum(peak[..., None, None] + x, 0.0))
-    total = (width * _UNIT_WEIGHTS * 0.5 * jnp.exp(-drop) * (1 + mirrored)).sum((-2, -1))
+    total = (width * weights * 0.5 * jnp.exp(-drop) * (1 + mirrored)).sum((-2, -1))
     return total * jnp.exp(size * jnp.log(size + radius) - radius + (order - size) * jnp.log(t))
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pebble import ProcessExpired
 
@@ -21,6 +21,7 @@ HERE = "here"
 _QUEUED_AHEAD = 256
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Runs rows, later or at once."""
 

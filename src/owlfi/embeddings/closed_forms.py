@@ -1,8 +1,9 @@
 """Kernel mean embeddings in closed form, coordinate by coordinate.
 
 `@closed_form(SomeKernel, SomeMeasure)` registers a function of both that returns the mean
-z(u) = ∫ c(u, v) U(dv) as a function and the norm I = ∬ c dU dU, each for all coordinates at once;
-None for the norm has it integrated numerically, None for both says "not for these parameters".
+z(u) = ∫ c(u, v) U(dv) as a function of one point and the norm I = ∬ c dU dU, each for all
+coordinates at once; None for the norm has it integrated numerically, None for both says "not for
+these parameters".
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from operator import add
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import erf, erfc
 from jaxtyping import Array, Float
@@ -44,9 +46,9 @@ from owlfi.measures import (
 
 
 class ClosedForm(NamedTuple):
-    """Both halves of an embedding along each coordinate."""
+    """Both halves of an embedding along each coordinate, the mean at a point or at many."""
 
-    mean: Callable[[Float[Array, "m s"]], Float[Array, "m s"]]
+    mean: Callable[[Float[Array, "*m s"]], Float[Array, "*m s"]]
     norm2: Float[Array, " s"] | None
 
 
@@ -65,7 +67,7 @@ def closed_form(kernel: type, measure: type) -> Callable[[Formula], Formula]:
 
 
 def find_closed_form(kernel: CoordinateKernel, measure: Family) -> ClosedForm | None:
-    """The closed form of a pair, compiled, or None where there is none."""
+    """The closed form of a pair, compiled, at many points (m, s); None where there is none."""
     formula = _FORMULAS.get((type(kernel), type(measure)))
     form = formula(kernel, measure) if formula else None
     if formula is None or form is None:
@@ -75,10 +77,12 @@ def find_closed_form(kernel: CoordinateKernel, measure: Family) -> ClosedForm | 
 
 
 @eqx.filter_jit
-def _compiled_mean(formula: Formula, kernel: CoordinateKernel, measure: Family, u: Array) -> Array:
+def _compiled_mean(
+    formula: Formula, kernel: CoordinateKernel, measure: Family, u: Float[Array, "m s"]
+) -> Float[Array, "m s"]:
     form = formula(kernel, measure)
     assert form is not None
-    return form.mean(u)
+    return jax.vmap(form.mean)(u)
 
 
 def _total(terms: Iterable[Array]) -> Array:
@@ -144,7 +148,7 @@ def _(kernel: SquaredExponential, measure: Laplace) -> ClosedForm:
 
 
 @closed_form(SquaredExponential, TruncatedNormal)
-def _(kernel: SquaredExponential, measure: TruncatedNormal) -> ClosedForm:
+def _truncated_normal(kernel: SquaredExponential, measure: TruncatedNormal) -> ClosedForm:
     l2, v = kernel.lengthscale**2, measure.sd**2
     sd = kernel.lengthscale * measure.sd / jnp.sqrt(l2 + v)
     log_mass = log_ndtr_difference(*measure.standard_ends(measure.mean, measure.sd))
@@ -159,9 +163,9 @@ def _(kernel: SquaredExponential, measure: TruncatedNormal) -> ClosedForm:
 
 
 @closed_form(SquaredExponential, HalfNormal)
-def _(kernel: SquaredExponential, measure: HalfNormal) -> ClosedForm | None:
+def _(kernel: SquaredExponential, measure: HalfNormal) -> ClosedForm:
     truncated = TruncatedNormal(jnp.zeros_like(measure.sd), measure.sd, low=0.0)
-    return find_closed_form(kernel, truncated)
+    return _truncated_normal(kernel, truncated)
 
 
 def _matern_polynomial(kernel: Matern) -> tuple[list[float], Array] | None:

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import concrete, is_traced
+from owlfi._tools.ranks import lift
 from owlfi.embeddings.panels import Piece, cut_in_pieces
 from owlfi.kernels import CoordinateKernel, InverseMultiquadric, Korobov, RationalQuadratic
 from owlfi.measures import Family, FrozenContinuous
@@ -64,11 +65,11 @@ def _move_inside(
     kernel: CoordinateKernel, measure: Family, u: Float[Array, "m s"]
 ) -> list[Float[Array, "m s"]]:
     """Points outside the support of a mixture's component, moved to it by whole periods."""
-    low, high = measure.support
+    low, high = (end[None] for end in measure.support)
     periods = _periods(kernel)
     if not periods or (not is_traced(u) and bool(((u >= low) & (u <= high)).all())):
         return []
-    middle = np.atleast_1d(concrete(measure).as_scipy().median())
+    middle = np.atleast_2d(concrete(measure).as_scipy().median())
     return [u - jnp.round((u - middle) / period) * period for period in periods]
 
 
@@ -95,7 +96,7 @@ def _mean_by_rows(
         nodes = _place_nodes(measure, pieces, panels, part.swapaxes(0, 1))
         u = part[:, 0]
         moved = u - jax.lax.stop_gradient(u)  # 0, with the derivative that nodes leave out
-        return (nodes.weights * kernel.along(nodes.from_focus - moved)).sum(0)
+        return (nodes.weights * kernel.along(nodes.from_focus - moved[None])).sum(0)
 
     width = (len(panels.around_focus) + _OTHER_PANELS) * foci[0].size
     at_once = max(1, _PANELS_AT_ONCE // width)
@@ -117,9 +118,9 @@ def integrate(
     """
     pieces = cut_in_pieces(measure)
     if other is not measure:
-        cuts = jnp.concatenate([p.origin + p.sign * p.landmarks for p in cut_in_pieces(other)])
+        cuts = jnp.concatenate([_place(p, p.landmarks) for p in cut_in_pieces(other)])
         pieces = [
-            p._replace(landmarks=jnp.concatenate([p.landmarks, p.sign * (cuts - p.origin)]))
+            p._replace(landmarks=jnp.concatenate([p.landmarks, _distances(p, cuts)]))
             for p in pieces
         ]
     place = _place_nodes_compiled if measure.traceable_density else _place_nodes
@@ -160,23 +161,23 @@ def _place_panels(kernel: CoordinateKernel, measure: Family, most: int) -> _Pane
     panels = kernel.panels()
     periods, slow = _periods(kernel), bool(_leaves(kernel, _SLOW))
     around_focus, shares = panels, np.zeros(0)
-    around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1]
+    around_origin = jnp.asarray(_GRADING)[:, None] * panels[-1:]
     if periods:
         around_focus = _add_half_periods(panels, periods, measure, most)
-        around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1]
+        around_origin = jnp.asarray(_GRADING)[:, None] * around_focus[-1:]
     reach = _reach_of_a_heavy_tail(measure) if slow else 1.0
     if reach > 1:
-        far = panels[-1] * _geometric(_FOCUS_RATIO, reach)
+        far = panels[-1:] * _geometric(_FOCUS_RATIO, reach)
         far = jnp.broadcast_to(far, (len(far), around_focus.shape[1]))
         around_focus = jnp.concatenate([around_focus, far])
-        beyond = panels[-1] * _geometric(_ORIGIN_RATIO, reach)
+        beyond = panels[-1:] * _geometric(_ORIGIN_RATIO, reach)
         around_origin = jnp.concatenate([around_origin, beyond])
         shares = _SHARES
     return _Panels(around_focus, around_origin, jnp.asarray(shares))
 
 
-def _periods(kernel: CoordinateKernel) -> list[Array]:
-    return [leaf.period for leaf in _leaves(kernel, Korobov)]
+def _periods(kernel: CoordinateKernel) -> list[Float[Array, "1 #s"]]:
+    return [jnp.atleast_2d(leaf.period) for leaf in _leaves(kernel, Korobov)]
 
 
 def _leaves(kernel: CoordinateKernel, kinds: Any) -> list[Any]:
@@ -197,10 +198,10 @@ def _reach_of_a_heavy_tail(measure: Family) -> float:
 
 
 def _add_half_periods(
-    panels: Float[Array, "p #s"], periods: list[Array], measure: Family, most: int
+    panels: Float[Array, "p #s"], periods: list[Float[Array, "1 #s"]], measure: Family, most: int
 ) -> Float[Array, "q #s"]:
     with jax.ensure_compile_time_eval():
-        half = 0.5 * np.atleast_1d(np.min(np.broadcast_arrays(*map(concrete, periods)), axis=0))
+        half = 0.5 * np.min(np.broadcast_arrays(*map(concrete, periods)), axis=0)
     lower, upper = concrete(measure).quantiles(np.array([[_TOLERABLE]]))
     count = np.ceil((upper - lower) / half).max()
     if count > most:
@@ -232,15 +233,26 @@ def _place_nodes(
 _place_nodes_compiled = eqx.filter_jit(_place_nodes)
 
 
+def _place(piece: Piece, distance: Float[Array, "... s"]) -> Float[Array, "... s"]:
+    origin, sign = (lift(part, distance.ndim) for part in (piece.origin, piece.sign))
+    return origin + sign * distance
+
+
+def _distances(piece: Piece, x: Float[Array, "... s"]) -> Float[Array, "... s"]:
+    origin, sign = (lift(part, x.ndim) for part in (piece.origin, piece.sign))
+    return sign * (x - origin)
+
+
 def _place_on_piece(
-    measure: Family, piece: Piece, foci: Array, panels: _Panels
-) -> tuple[Array, Array, Array]:
+    measure: Family, piece: Piece, foci: Float[Array, "f r s"], panels: _Panels
+) -> tuple[Float[Array, "q r s"], Float[Array, "q r s"], Float[Array, "q r s"]]:
     """Cuts and nodes are known twice: by distance from the origin and by offset from a focus.
 
     Each is exact where it is small; with one alone, digits are lost far from the other.
     """
     rows = foci.shape[1:]
-    first, *others = piece.sign * (foci - piece.origin)  # distances from the origin
+    start, end = piece.start[None, None], piece.end[None, None]
+    first, *others = _distances(piece, foci)[:, None]  # from the origin
     offsets = panels.around_focus
     offsets = jnp.concatenate([-offsets, jnp.zeros_like(offsets[:1]), offsets])
     near = jnp.broadcast_to(offsets[:, None], (len(offsets), *rows))
@@ -257,44 +269,48 @@ def _place_on_piece(
     )
     distances = jnp.concatenate([first + near, cuts])
     from_focus = jnp.concatenate([near, cuts - first])
-    distances = distances.clip(piece.start, piece.end)
-    from_focus = from_focus.clip(piece.start - first, piece.end - first)
+    distances = distances.clip(start, end)
+    from_focus = from_focus.clip(start - first, end - first)
     distances, from_focus = jax.lax.sort((distances, from_focus), dimension=0, num_keys=2)
-    distance, offset, weights = _panel_rule(distances, from_focus, piece.end, first)
+    distance, offset, weights = _panel_rule(distances, from_focus, end, first)
     density = jnp.exp(_log_density(measure, piece, distance))
-    rest = jnp.zeros_like(first), -first, jnp.broadcast_to(piece.atom, rows)
+    rest = jnp.zeros_like(first), -first, jnp.broadcast_to(piece.atom, first.shape)
     parts = zip((distance, offset, weights * density), rest, strict=True)
-    distance, offset, weights = (jnp.concatenate([part, last[None]]) for part, last in parts)
-    return piece.origin + piece.sign * distance, piece.sign * offset, weights
+    distance, offset, weights = (jnp.concatenate([part, last]) for part, last in parts)
+    return _place(piece, distance), piece.sign[None, None] * offset, weights
 
 
 def _log_density(measure: Family, piece: Piece, distance: Array) -> Array:
     if isinstance(measure, FrozenContinuous):
         origin, sign = (float(np.asarray(part)[0]) for part in (piece.origin, piece.sign))
         return jnp.asarray(measure.log_density_beside(origin, sign, distance))
-    x = piece.origin + piece.sign * distance
-    low, high = measure.support
-    from_low = jnp.where(piece.origin == low, distance, x - low)
-    to_high = jnp.where(piece.origin == high, distance, high - x)
+    x = _place(piece, distance)
+    origin, low, high = (part[None, None] for part in (piece.origin, *measure.support))
+    from_low = jnp.where(origin == low, distance, x - low)
+    to_high = jnp.where(origin == high, distance, high - x)
     return measure.coordinate_log_density(x, from_low, to_high)
 
 
 def _panel_rule(
-    distances: Array, from_focus: Array, interior: Array, of_focus: Array
-) -> tuple[Array, Array, Array]:
+    distances: Float[Array, "c r s"],
+    from_focus: Float[Array, "c r s"],
+    interior: Float[Array, "1 1 s"],
+    of_focus: Float[Array, "1 r s"],
+) -> tuple[Float[Array, "q r s"], Float[Array, "q r s"], Float[Array, "q r s"]]:
     """Gauss-Legendre between neighbouring cuts, in log distance unless a panel begins at 0."""
-    low, offset = distances[:-1], from_focus[:-1]
-    focus_is_near = jnp.maximum(jnp.abs(from_focus[1:]), jnp.abs(offset)) < distances[1:]
-    width = jnp.where(focus_is_near, from_focus[1:] - offset, distances[1:] - low)
+    low, high = distances[None, :-1], distances[None, 1:]  # an axis of nodes first
+    offset, next_offset = from_focus[None, :-1], from_focus[None, 1:]
+    focus_is_near = jnp.maximum(jnp.abs(next_offset), jnp.abs(offset)) < high
+    width = jnp.where(focus_is_near, next_offset - offset, high - low)
     linear, empty = low == 0, width <= 0
-    t = (0.5 * (_NODES + 1)).reshape(-1, *(1,) * low.ndim)
-    half = (0.5 * _WEIGHTS).reshape(t.shape)
+    t, half = 0.5 * (_NODES + 1)[:, None, None, None], 0.5 * _WEIGHTS[:, None, None, None]
     ratio = jnp.log1p(width / jnp.where(linear, 1.0, low))
     step = jnp.where(linear, width * t, low * jnp.expm1(ratio * t))
     weights = half * jnp.where(linear, width, (low + step) * ratio)
-    flat = (-1, *low.shape[1:])
-    distance = jnp.where(empty, interior, low + step).reshape(flat)  # away from a singular end
-    offset = jnp.where(empty, interior - of_focus, offset + step).reshape(flat)
+    flat = (-1, *low.shape[2:])
+    # Nodes of empty panels stay away from a singular end.
+    distance = jnp.where(empty, interior[None], low + step).reshape(flat)
+    offset = jnp.where(empty, (interior - of_focus)[None], offset + step).reshape(flat)
     return distance, offset, jnp.where(empty, 0.0, weights).reshape(flat)
 
 

@@ -23,13 +23,13 @@ def scale_mixture(kernel: CoordinateKernel, dim: int) -> tuple[np.ndarray, Array
             # most of all where a point is far out in every coordinate.
             sharpness = shape + 0.5 * dim + min(6.2 * dim, 175)
             ends = -34 / shape, log(60 + 4 * shape + depth)
-            x, weights = _gamma_rule(shape, sharpness, *ends, bend=20)
+            x, weights = _gamma_rule(shape, sharpness, *ends, bend=20.0)
             scales, factor = np.exp(-x), shape
         case RationalQuadratic() | InverseMultiquadric():
             shape = kernel.alpha if isinstance(kernel, RationalQuadratic) else 0.5
             far = 65  # log of the largest squared distance in lengthscales
             ends = max(-34 / shape - far, -(34 + depth) / shape), log(60 + 4 * shape)
-            x, weights = _gamma_rule(shape, 2 * shape, *ends, bend=70)
+            x, weights = _gamma_rule(shape, 2 * shape, *ends, bend=70.0)
             scales, factor = np.exp(x), 1 / shape
         case _:
             raise ValueError(
@@ -37,7 +37,7 @@ def scale_mixture(kernel: CoordinateKernel, dim: int) -> tuple[np.ndarray, Array
                 "use Separable(...) of a one-dimensional kernel"
             )
     precision = factor * jnp.atleast_1d(kernel.lengthscale) ** -2.0
-    return weights, jnp.asarray(scales)[:, None] * precision
+    return weights, jnp.asarray(scales)[:, None] * precision[None]
 
 
 def _gamma_rule(

@@ -28,10 +28,10 @@ class Kernel(eqx.Module):
         return write_call(self)
 
     @abc.abstractmethod
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        """The matrix k(x_i, y_j)."""
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
+        """The matrix k(x_i, y_j) of samples (n, d) and (m, d); (n,) is read as n numbers."""
 
-    def __call__(self, a: Float[Array, " d"], b: Float[Array, " d"]) -> Float[Array, ""]:
+    def __call__(self, a: Any, b: Any) -> Float[Array, ""]:
         a, b = (jnp.atleast_1d(jnp.asarray(point, float)) for point in (a, b))
         if a.ndim > 1 or a.shape != b.shape:
             raise ValueError(
@@ -40,8 +40,8 @@ class Kernel(eqx.Module):
             )
         return self.gram(a[None], b[None])[0, 0]
 
-    def diagonal(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """k(x_i, x_i)."""
+    def diagonal(self, x: Any) -> Float[Array, " n"]:
+        """k(x_i, x_i) of a sample (n, d)."""
         rows = as_rows("x", x)
         return jax.vmap(self)(rows, rows)
 
@@ -153,7 +153,7 @@ class ProductKernel(CoordinateKernel):
     def stationary(self) -> bool:
         return all(factor.stationary for factor in self.factors)
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(mul, (factor.gram(x, y) for factor in self.factors))
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -186,7 +186,7 @@ class SumKernel(Kernel):
     def stationary(self) -> bool:
         return all(term.stationary for term in self.terms)
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(add, (term.gram(x, y) for term in self.terms))
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
@@ -210,7 +210,7 @@ class ScaledKernel(Kernel):
     def stationary(self) -> bool:
         return self.kernel.stationary
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return self.factor * self.kernel.gram(x, y)
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
@@ -230,7 +230,7 @@ class StretchedKernel(Kernel):
     def stationary(self) -> bool:
         return self.kernel.stationary
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         return self.kernel.gram(x / self.factor, y / self.factor)
 
@@ -250,7 +250,7 @@ class Constant(Kernel):
 
     value: Array = eqx.field(converter=lambda v: positive("value", v, number=True), default=1.0)
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         return jnp.full((x.shape[0], y.shape[0]), self.value)
 
@@ -281,7 +281,7 @@ class FunctionKernel(Kernel):
         if not callable(self.function):
             raise ValueError(f"function must be a function of two points, got {self.function!r}")
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         return jax.vmap(lambda a: jax.vmap(lambda b: self._value(a, b))(y))(x)
 

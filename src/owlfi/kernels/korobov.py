@@ -2,12 +2,14 @@
 
 from functools import partial
 from math import factorial, pi
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_count, positive
+from owlfi._tools.ranks import lift
 from owlfi._tools.special import bernoulli_polynomial
 from owlfi.kernels.base import CoordinateKernel, take
 from owlfi.kernels.separable import product_over_coordinates
@@ -37,16 +39,17 @@ class Korobov(CoordinateKernel):
         degree = 2 * self.alpha
         return self.weight * ((-1) ** (self.alpha + 1) * (2 * pi) ** degree / factorial(degree))
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return product_over_coordinates(self, x, y)
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        phase = jnp.abs(difference) / self.period  # exactly symmetric
+        phase = jnp.abs(difference) / lift(self.period, difference.ndim)  # exactly symmetric
         fraction = phase - jnp.floor(phase)
-        return 1 + self.amplitude * bernoulli_polynomial(2 * self.alpha, fraction)
+        amplitude = lift(self.amplitude, difference.ndim)
+        return 1 + amplitude * bernoulli_polynomial(2 * self.alpha, fraction)
 
     def panels(self) -> Float[Array, "p #s"]:
-        return jnp.arange(0.5, 40.5, 0.5)[:, None] * jnp.atleast_1d(self.period)
+        return jnp.arange(0.5, 40.5, 0.5)[:, None] * jnp.atleast_1d(self.period)[None]
 
     def restrict(self, coordinates: slice) -> "Korobov":
         return Korobov(self.alpha, take(self.weight, coordinates), take(self.period, coordinates))

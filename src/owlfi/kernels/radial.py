@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import plain_number, positive
+from owlfi._tools.ranks import lift
 from owlfi._tools.special import scaled_bessel_k
 from owlfi.kernels.base import (
     CoordinateKernel,
@@ -58,13 +59,13 @@ class RadialKernel(CoordinateKernel):
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
         """The kernel at scaled squared distance r²."""
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         check_coordinates(self, x.shape[1])
         return self.profile(squared_distances(x, y, self.lengthscale))
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
-        return self.profile((difference / self.lengthscale) ** 2)
+        return self.profile((difference / lift(self.lengthscale, difference.ndim)) ** 2)
 
     def panels(self) -> Float[Array, "p #s"]:
         return _multiples(_EXPONENTIAL_PANELS, self.lengthscale)
@@ -88,7 +89,7 @@ def squared_distances(
     columns = list(zip(x.T, y.T, scales, strict=True))
     for start in range(0, len(columns), _COORDINATES_AT_ONCE):  # few at a time: one fused loop
         part = columns[start : start + _COORDINATES_AT_ONCE]
-        total = total + sum(((a[:, None] - b) * scale) ** 2 for a, b, scale in part)
+        total = total + sum(((a[:, None] - b[None]) * scale) ** 2 for a, b, scale in part)
     return total
 
 
@@ -117,7 +118,7 @@ class SquaredExponential(RadialKernel):
 
     def _scale_rows(self, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
         check_coordinates(self, rows.shape[-1])
-        return rows / self.lengthscale
+        return rows / lift(self.lengthscale, 2)
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
         return self._fastest_sum(sum_rows, y, x, weights)
@@ -127,7 +128,7 @@ class SquaredExponential(RadialKernel):
 
     def _tile(self, y: Rows, x: Rows, weights: Array) -> Float[Array, " m"]:
         # One loop for exp and sum; other kernels vectorise worse with the sum.
-        return jnp.sum(self.gram(join_columns(y), join_columns(x)) * weights, 1)
+        return jnp.sum(self.gram(join_columns(y), join_columns(x)) * weights[None], 1)
 
     def _fastest_sum(self, add: Callable[..., Array], y: Array, x: Array, weights: Array) -> Array:
         """By differences, or beyond one coordinate by a product, which keeps fewer digits.
@@ -138,9 +139,8 @@ class SquaredExponential(RadialKernel):
         by_differences = partial(add, self._tile, split_columns(y), split_columns(x), weights)
         if x.shape[1] == 1:
             return by_differences()
-        check_coordinates(self, x.shape[1])
-        center = jax.lax.stop_gradient(x.mean(0))
-        y_scaled, x_scaled = ((rows - center) / self.lengthscale for rows in (y, x))
+        center = jax.lax.stop_gradient(x.mean(0, keepdims=True))
+        y_scaled, x_scaled = (self._scale_rows(rows - center) for rows in (y, x))
         features = gaussian_features(y_scaled, x_scaled)
         largest = jnp.maximum(*(jnp.sum(rows**2, 1).max() for rows in (y_scaled, x_scaled)))
         return jax.lax.cond(
@@ -162,7 +162,7 @@ def gaussian_features(
 
 
 def _product_tile(y: Array, x: Array, weights: Array) -> Array:
-    return jnp.sum(jnp.exp(y @ x.T) * weights, 1)
+    return jnp.sum(jnp.exp(y @ x.T) * weights[None], 1)
 
 
 class Matern(RadialKernel):
@@ -222,4 +222,4 @@ class RationalQuadratic(RadialKernel):
 
 
 def _multiples(factors: np.ndarray, lengthscale: Array) -> Float[Array, "p #s"]:
-    return jnp.asarray(factors)[:, None] * jnp.atleast_1d(lengthscale)
+    return jnp.asarray(factors)[:, None] * jnp.atleast_1d(lengthscale)[None]

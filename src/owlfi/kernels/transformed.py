@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows
 from owlfi.kernels import Kernel, SquaredExponential
+from owlfi.kernels.base import as_samples
 from owlfi.kernels.median import median_heuristic
 
 
@@ -27,7 +28,8 @@ class Transformed(Kernel):
     def stationary(self) -> bool:
         return self.kernel.stationary
 
-    def gram(self, x: Float[Array, "n d"], y: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
+        x, y = as_samples(x, y)
         return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:

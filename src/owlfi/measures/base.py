@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, as_count, as_rows, is_traced
 from owlfi._tools.display import write_arguments, write_call
 from owlfi._tools.keys import as_key
+from owlfi._tools.ranks import lift
 
 
 class Measure(eqx.Module):
@@ -33,8 +34,11 @@ class Measure(eqx.Module):
         """`from_uniform` of levels that are known to be in order."""
 
     @abc.abstractmethod
-    def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
-        """The log density (for discrete measures the log probability), -inf outside the support."""
+    def log_density(self, u: Any) -> Float[Array, "..."]:
+        """The log density at u (..., s), -inf outside the support.
+
+        For discrete measures the log probability.
+        """
 
     @property
     def traceable(self) -> bool:
@@ -46,7 +50,7 @@ class Measure(eqx.Module):
         """Whether at least its densities can: the quantiles of many families are scipy's."""
         return True
 
-    def from_uniform(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
+    def from_uniform(self, v: Any) -> Float[Array, "... s"]:
         """Points of the measure from points of (0, 1)^s, so that every point set serves it.
 
         Raises ValueError for another number of columns, and for values outside [0, 1].
@@ -58,7 +62,7 @@ class Measure(eqx.Module):
                 raise ValueError(f"v must hold levels between 0 and 1, got {outside[0]}")
         return self.at_levels(levels)
 
-    def sample(self, key: Key[Array, ""], m: int) -> Float[Array, "m s"]:
+    def sample(self, key: Any, m: Any) -> Float[Array, "m s"]:
         """m independent draws."""
         shape = (as_count("m", m), self.dim)
         return self.from_uniform(jax.random.uniform(as_key(key), shape, minval=2.0**-60))
@@ -127,13 +131,13 @@ class Family(Measure):
         levels = np.asarray(v)
         lower, upper = self.quantiles(np.minimum(levels, 1 - levels))
         u = np.where(levels > 0.5, upper, lower)  # from above there, where 1 - v has more digits
-        return jnp.asarray(u).clip(*self.support)
+        return jnp.asarray(u).clip(*(lift(end, u.ndim) for end in self.support))
 
-    def log_density(self, u: Float[Array, "... s"]) -> Float[Array, "..."]:
+    def log_density(self, u: Any) -> Float[Array, "..."]:
         u = as_coordinates("u", u, self.dim)
-        low, high = self.support
+        low, high, middle = (lift(part, u.ndim) for part in (*self.support, self.interior()))
         inside = (u >= low) & (u <= high)
-        safe = jnp.where(inside, u, self.interior())
+        safe = jnp.where(inside, u, middle)
         values = self.coordinate_log_density(safe, safe - low, high - safe)
         return jnp.where(inside, values, -jnp.inf).sum(-1)
 
@@ -147,7 +151,7 @@ class Family(Measure):
         )
 
 
-def _shorten(parameter: np.ndarray) -> np.ndarray:
+def _shorten(parameter: np.ndarray) -> np.ndarray | np.floating:
     """The one number that all coordinates share, where they do."""
     return parameter[0] if (parameter == parameter[0]).all() else parameter
 
@@ -169,6 +173,10 @@ class LineFamily(Family):
 
     def restrict(self, coordinates: slice) -> "LineFamily":
         return jax.tree.map(lambda parameter: parameter[coordinates], self)
+
+    def beside(self, u: Float[Array, "... s"]) -> list[Float[Array, "... s"]]:
+        """The parameters, in the order of the fields, with as many axes as u."""
+        return [lift(parameter, u.ndim) for parameter in jax.tree.leaves(self)]
 
 
 def as_coordinates(name: str, value: Any, dim: int) -> Float[Array, "... s"]:

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from owlfi._tools.checks import as_array, is_traced
 from owlfi._tools.display import write_arguments
+from owlfi._tools.ranks import lift
 from owlfi.measures.base import Family, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure
@@ -67,7 +68,7 @@ class Product(Measure):
         pieces = [p.at_levels(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
         return jnp.concatenate(pieces, -1)
 
-    def log_density(self, u: Array) -> Array:
+    def log_density(self, u: Any) -> Array:
         u = as_coordinates("u", u, self.dim)
         pieces = [p.log_density(u[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
         return jnp.stack(pieces).sum(0)
@@ -122,10 +123,10 @@ class Mixture(Measure):
         lows, highs = zip(*(c.support for c in self.components), strict=True)
         return jnp.stack(lows).min(0), jnp.stack(highs).max(0)
 
-    def log_density(self, u: Array) -> Array:
+    def log_density(self, u: Any) -> Array:
         u = as_coordinates("u", u, self.dim)
         parts = jnp.stack([component.log_density(u) for component in self.components], -1)
-        return logsumexp(parts + jnp.log(self.weights), axis=-1)
+        return logsumexp(parts + lift(jnp.log(self.weights), parts.ndim), axis=-1)
 
     def at_levels(self, v: Array) -> Array:
         if is_traced(v, self):
@@ -143,7 +144,7 @@ class Mixture(Measure):
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
             columns.append(x)
-        points, (low, high) = np.stack(columns, -1), self.support
+        points, (low, high) = np.stack(columns, -1), (end[None] for end in self.support)
         ends = jnp.where(levels == 0, low, jnp.where(levels == 1, high, points))
         return ends.reshape(v.shape)
 

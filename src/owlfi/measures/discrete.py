@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, as_weights, brief, concrete, is_traced, positive
 from owlfi._tools.display import count
+from owlfi._tools.ranks import lift
 from owlfi.measures.base import Family, Measure, as_coordinates
 from owlfi.measures.parameters import Ends, coordinates, half_line
 
@@ -47,7 +48,7 @@ class DiscreteFamily(Family):
 
     def probabilities(self, atoms: Float[Array, "a s"]) -> Float[Array, "a s"]:
         """The probability of each atom."""
-        low, high = self.support
+        low, high = (end[None] for end in self.support)
         return jnp.exp(self.coordinate_log_density(atoms, atoms - low, high - atoms))
 
 
@@ -62,7 +63,7 @@ class Poisson(DiscreteFamily):
 
     rate: Float[Array, " s"]
 
-    def __init__(self, rate: Any = 1.0, dim: int | None = None):
+    def __init__(self, rate: Any = 1.0, dim: Any = None):
         (self.rate,) = coordinates(dim, rate=positive("rate", rate))
         if not is_traced(self.rate) and (self.rate > _LARGEST_RATE).any():
             raise ValueError(
@@ -85,14 +86,16 @@ class Poisson(DiscreteFamily):
         return scipy.stats.poisson(np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        few = xlogy(u, self.rate) - self.rate - gammaln(u + 1)
+        rate = lift(self.rate, u.ndim)
+        few = xlogy(u, rate) - rate - gammaln(u + 1)
         value = jnp.where(u < _MANY, few, self._log_density_of_many(jnp.maximum(u, _MANY)))
         return jnp.where(u == jnp.round(u), value, -jnp.inf)
 
     def _log_density_of_many(self, u: Array) -> Array:
         """By Stirling's series around the mean, without the cancellation of large terms."""
-        excess = (u - self.rate) / self.rate
-        deviance = self.rate * ((1 + excess) * jnp.log1p(excess) - excess)
+        rate = lift(self.rate, u.ndim)
+        excess = (u - rate) / rate
+        deviance = rate * ((1 + excess) * jnp.log1p(excess) - excess)
         series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / u**2) / u**2) / u**2) / u
         return -deviance - 0.5 * jnp.log(2 * pi * u) - series
 
@@ -135,9 +138,11 @@ class Empirical(Measure):
         index = jnp.searchsorted(edges, v[..., 0] * edges[-1])
         return self.data[jnp.minimum(index, len(self.weights) - 1)]
 
-    def log_density(self, u: Array) -> Array:
-        same = (as_coordinates("u", u, self.dim)[..., None, :] == self.data).all(-1)
-        return logsumexp(jnp.where(same, jnp.log(self.weights), -jnp.inf), axis=-1)
+    def log_density(self, u: Any) -> Array:
+        u = as_coordinates("u", u, self.dim)
+        same = (u[..., None, :] == lift(self.data, u.ndim + 1)).all(-1)
+        logarithms = lift(jnp.log(self.weights), u.ndim)
+        return logsumexp(jnp.where(same, logarithms, -jnp.inf), axis=-1)
 
 
 def as_probabilities(weights: Array) -> Array:

@@ -30,7 +30,7 @@ class Uniform(LineFamily):
     low: Coordinates
     high: Coordinates
 
-    def __init__(self, low: Any = 0.0, high: Any = 1.0, dim: int | None = None):
+    def __init__(self, low: Any = 0.0, high: Any = 1.0, dim: Any = None):
         self.low, self.high = coordinates(dim, low=low, high=high)
         check_order(self.low, self.high)
 
@@ -42,10 +42,12 @@ class Uniform(LineFamily):
         return scipy.stats.uniform(np.asarray(self.low), np.asarray(self.high - self.low))
 
     def at_levels(self, v: Array) -> Array:
-        return self.low + (self.high - self.low) * v
+        low, high = self.beside(v)
+        return low + (high - low) * v
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        return jnp.zeros_like(u) - jnp.log(self.high - self.low)
+        low, high = self.beside(u)
+        return jnp.zeros_like(u) - jnp.log(high - low)
 
 
 class Exponential(LineFamily):
@@ -57,7 +59,7 @@ class Exponential(LineFamily):
 
     rate: Coordinates
 
-    def __init__(self, rate: Any = 1.0, dim: int | None = None):
+    def __init__(self, rate: Any = 1.0, dim: Any = None):
         (self.rate,) = coordinates(dim, rate=positive("rate", rate))
 
     @property
@@ -68,10 +70,12 @@ class Exponential(LineFamily):
         return scipy.stats.expon(0, 1 / np.asarray(self.rate))
 
     def at_levels(self, v: Array) -> Array:
-        return -jnp.log1p(-v) / self.rate
+        (rate,) = self.beside(v)
+        return -jnp.log1p(-v) / rate
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        return jnp.log(self.rate) - self.rate * u
+        (rate,) = self.beside(u)
+        return jnp.log(rate) - rate * u
 
 
 class Gamma(LineFamily):
@@ -84,7 +88,7 @@ class Gamma(LineFamily):
     shape: Coordinates
     rate: Coordinates
 
-    def __init__(self, shape: Any = 1.0, rate: Any = 1.0, dim: int | None = None):
+    def __init__(self, shape: Any = 1.0, rate: Any = 1.0, dim: Any = None):
         self.shape, self.rate = coordinates(
             dim, shape=positive("shape", shape), rate=positive("rate", rate)
         )
@@ -97,8 +101,9 @@ class Gamma(LineFamily):
         return scipy.stats.gamma(np.asarray(self.shape), scale=1 / np.asarray(self.rate))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        power = _power(self.shape - 1, from_low)
-        return self.shape * jnp.log(self.rate) + power - self.rate * u - gammaln(self.shape)
+        shape, rate = self.beside(u)
+        power = _power(shape - 1, from_low)
+        return shape * jnp.log(rate) + power - rate * u - gammaln(shape)
 
 
 class Beta(LineFamily):
@@ -111,7 +116,7 @@ class Beta(LineFamily):
     a: Coordinates
     b: Coordinates
 
-    def __init__(self, a: Any = 1.0, b: Any = 1.0, dim: int | None = None):
+    def __init__(self, a: Any = 1.0, b: Any = 1.0, dim: Any = None):
         self.a, self.b = coordinates(dim, a=positive("a", a), b=positive("b", b))
 
     @property
@@ -126,8 +131,8 @@ class Beta(LineFamily):
         return scipy.stats.beta(a, b).ppf(level), scipy.stats.beta(b, a).ppf(level)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        low, high = _power(self.a - 1, from_low), _power(self.b - 1, to_high)
-        return low + high - betaln(self.a, self.b)
+        a, b = self.beside(u)
+        return _power(a - 1, from_low) + _power(b - 1, to_high) - betaln(a, b)
 
 
 class Laplace(LineFamily):
@@ -140,7 +145,7 @@ class Laplace(LineFamily):
     loc: Coordinates
     scale: Coordinates
 
-    def __init__(self, loc: Any = 0.0, scale: Any = 1.0, dim: int | None = None):
+    def __init__(self, loc: Any = 0.0, scale: Any = 1.0, dim: Any = None):
         self.loc, self.scale = coordinates(dim, loc=loc, scale=positive("scale", scale))
 
     @property
@@ -151,11 +156,13 @@ class Laplace(LineFamily):
         return scipy.stats.laplace(np.asarray(self.loc), np.asarray(self.scale))
 
     def at_levels(self, v: Array) -> Array:
+        loc, scale = self.beside(v)
         tail = jnp.log(2 * jnp.minimum(v, 1 - v))
-        return self.loc + self.scale * jnp.where(v < 0.5, tail, -tail)
+        return loc + scale * jnp.where(v < 0.5, tail, -tail)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        return -jnp.abs(u - self.loc) / self.scale - jnp.log(2 * self.scale)
+        loc, scale = self.beside(u)
+        return -jnp.abs(u - loc) / scale - jnp.log(2 * scale)
 
 
 class StudentT(LineFamily):
@@ -169,7 +176,7 @@ class StudentT(LineFamily):
     loc: Coordinates
     scale: Coordinates
 
-    def __init__(self, df: Any = 1.0, loc: Any = 0.0, scale: Any = 1.0, dim: int | None = None):
+    def __init__(self, df: Any = 1.0, loc: Any = 0.0, scale: Any = 1.0, dim: Any = None):
         self.df, self.loc, self.scale = coordinates(
             dim, df=positive("df", df), loc=loc, scale=positive("scale", scale)
         )
@@ -182,9 +189,10 @@ class StudentT(LineFamily):
         return scipy.stats.t(np.asarray(self.df), np.asarray(self.loc), np.asarray(self.scale))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        z = (u - self.loc) / self.scale
-        constant = -betaln(0.5, self.df / 2) - 0.5 * jnp.log(self.df) - jnp.log(self.scale)
-        return constant - 0.5 * (self.df + 1) * jnp.log1p(z**2 / self.df)
+        df, loc, scale = self.beside(u)
+        z = (u - loc) / scale
+        constant = -betaln(0.5, df / 2) - 0.5 * jnp.log(df) - jnp.log(scale)
+        return constant - 0.5 * (df + 1) * jnp.log1p(z**2 / df)
 
 
 def _power(exponent: Array, base: Array) -> Array:

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from scipy.special import log_ndtr, ndtri_exp
 
 from owlfi._tools.checks import as_array, is_traced, positive
+from owlfi._tools.ranks import lift
 from owlfi._tools.special import log_ndtr_difference
 from owlfi.measures.base import LineFamily
 from owlfi.measures.parameters import (
@@ -37,7 +38,7 @@ class Normal(LineFamily):
     mean: Coordinates
     sd: Coordinates
 
-    def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: int | None = None):
+    def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: Any = None):
         self.mean, self.sd = coordinates(dim, mean=mean, sd=positive("sd", sd))
 
     @property
@@ -48,10 +49,12 @@ class Normal(LineFamily):
         return scipy.stats.norm(np.asarray(self.mean), np.asarray(self.sd))
 
     def at_levels(self, v: Array) -> Array:
-        return self.mean + self.sd * ndtri(v)
+        mean, sd = self.beside(v)
+        return mean + sd * ndtri(v)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        return _standard_normal((u - self.mean) / self.sd) - jnp.log(self.sd)
+        mean, sd = self.beside(u)
+        return _standard_normal((u - mean) / sd) - jnp.log(sd)
 
 
 class LogNormal(LineFamily):
@@ -64,7 +67,7 @@ class LogNormal(LineFamily):
     mean: Coordinates
     sd: Coordinates
 
-    def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: int | None = None):
+    def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: Any = None):
         self.mean, self.sd = coordinates(dim, mean=mean, sd=positive("sd", sd))
 
     @property
@@ -75,11 +78,13 @@ class LogNormal(LineFamily):
         return scipy.stats.lognorm(np.asarray(self.sd), scale=np.exp(self.mean))
 
     def at_levels(self, v: Array) -> Array:
-        return jnp.exp(self.mean + self.sd * ndtri(v))
+        mean, sd = self.beside(v)
+        return jnp.exp(mean + sd * ndtri(v))
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
+        mean, sd = self.beside(u)
         log_u = jnp.log(jnp.where(from_low > 0, from_low, 1.0))
-        value = _standard_normal((log_u - self.mean) / self.sd) - jnp.log(self.sd) - log_u
+        value = _standard_normal((log_u - mean) / sd) - jnp.log(sd) - log_u
         return jnp.where(from_low > 0, value, -jnp.inf)
 
 
@@ -92,7 +97,7 @@ class HalfNormal(LineFamily):
 
     sd: Coordinates
 
-    def __init__(self, sd: Any = 1.0, dim: int | None = None):
+    def __init__(self, sd: Any = 1.0, dim: Any = None):
         (self.sd,) = coordinates(dim, sd=positive("sd", sd))
 
     @property
@@ -103,11 +108,13 @@ class HalfNormal(LineFamily):
         return scipy.stats.halfnorm(0, np.asarray(self.sd))
 
     def at_levels(self, v: Array) -> Array:
+        (sd,) = self.beside(v)
         upper = -ndtri(0.5 * (1 - v))
-        return self.sd * jnp.where(v < 0.5, sqrt(2) * erfinv(v), upper)
+        return sd * jnp.where(v < 0.5, sqrt(2) * erfinv(v), upper)
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        return log(2) + _standard_normal(u / self.sd) - jnp.log(self.sd)
+        (sd,) = self.beside(u)
+        return log(2) + _standard_normal(u / sd) - jnp.log(sd)
 
 
 class TruncatedNormal(LineFamily):
@@ -128,7 +135,7 @@ class TruncatedNormal(LineFamily):
         sd: Any = 1.0,
         low: Any = -np.inf,
         high: Any = np.inf,
-        dim: int | None = None,
+        dim: Any = None,
     ):
         low, high = _end("low", low), _end("high", high)
         finite = {
@@ -177,8 +184,9 @@ class TruncatedNormal(LineFamily):
         )
 
     def coordinate_log_density(self, u: Array, from_low: Array, to_high: Array) -> Array:
-        log_mass = log_ndtr_difference(*self.standard_ends(self.mean, self.sd))
-        return _standard_normal((u - self.mean) / self.sd) - jnp.log(self.sd) - log_mass
+        mean, sd, *_ = self.beside(u)
+        log_mass = lift(log_ndtr_difference(*self.standard_ends(self.mean, self.sd)), u.ndim)
+        return _standard_normal((u - mean) / sd) - jnp.log(sd) - log_mass
 
 
 def _standard_normal(z: Array) -> Array:

@@ -14,7 +14,7 @@ Coordinates = Float[Array, " s"]
 Ends = tuple[Coordinates, Coordinates]
 
 
-def coordinates(dim: int | None, **parameters: Any) -> list[Coordinates]:
+def coordinates(dim: Any, **parameters: Any) -> list[Coordinates]:
     """Parameters as arrays of one shape (dim,); dim is read from them where it is not given."""
     arrays = {}
     for name, value in parameters.items():

@@ -45,7 +45,7 @@ class _Law(NamedTuple):
     power: float
     bends: np.ndarray
 
-    def log_density(self, distance: np.ndarray) -> np.ndarray:
+    def log_density(self, distance: np.ndarray | np.floating) -> np.ndarray | np.floating:
         """Up to a constant."""
         return self.power * np.log(distance) + np.polyval([*self.bends[::-1], 0.0], distance)
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr, ndtri
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key
@@ -58,7 +58,7 @@ class AdaptiveDesign(eqx.Module):
         """How many runs are left."""
         return max(0, len(self.sequence) - len(self.points))
 
-    def ask(self, count: int | None = None) -> Float[Array, "count s"]:
+    def ask(self, count: Any = None) -> Float[Array, "count s"]:
         """The points to run next: a pilot first, then as many again as there are.
 
         count: how many, at most those that are left.
@@ -96,10 +96,10 @@ class AdaptiveDesign(eqx.Module):
         return tune(k, self.measure, *whole, shares, known, self.most_noise)
 
     def _in_sequence(self) -> Array:
-        return (self.points[:, None] == self.sequence).all(-1).any(1)
+        return (self.points[:, None] == self.sequence[None]).all(-1).any(1)
 
     def _unused(self) -> Array:
-        used = (self.sequence[:, None] == self.points).all(-1).any(1)
+        used = (self.sequence[:, None] == self.points[None]).all(-1).any(1)
         return self.sequence[~used]
 
     def tell(self, u: Any, y: Any) -> "AdaptiveDesign":
@@ -137,7 +137,7 @@ class AdaptiveDesign(eqx.Module):
 
 
 def adaptive_design(
-    key: Key[Array, ""], data_kernel: Any, measure: Any, m: int, *, most_noise: float = jnp.inf
+    key: Any, data_kernel: Any, measure: Any, m: Any, *, most_noise: float = jnp.inf
 ) -> AdaptiveDesign:
     """A design of m runs for the data kernel k and the measure of u, with no run done.
 
@@ -161,7 +161,7 @@ def _pilots(m: int, s: int) -> int:
 
 def _spread(measure: Measure, v: Float[Array, "c s"], factor: float) -> Float[Array, "c s"]:
     """Points of the measure with their normal scores multiplied where its tail is infinite."""
-    low, high = measure.support
+    low, high = (end[None] for end in measure.support)
     scores = (factor * ndtri(v)).clip(-_FARTHEST_SCORE, _FARTHEST_SCORE)
     endless = jnp.isinf(low) | jnp.isinf(high)
     return measure.from_uniform(jnp.where(endless, ndtr(scores), v))

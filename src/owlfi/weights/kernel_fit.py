@@ -239,9 +239,9 @@ def assess(
     inverse = _invert(jnp.linalg.cholesky(matrix))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
     precision = jnp.diagonal(inverse)
-    left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision**2
+    left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision[None] ** 2
     variance = jnp.einsum("ij,tij->t", inverse, grams) / m
-    standardised = left_out * precision / variance[:, None]
+    standardised = left_out * precision[None] / variance[:, None]
     unexplained = (left_out @ typical) / jnp.maximum(constant_errors(grams, typical), _TINY)
     return KernelFit(
         coordinates,

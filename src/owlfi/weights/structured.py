@@ -34,7 +34,7 @@ def solve_lattice(
     periodic = base_kernel.kernel if isinstance(base_kernel, ScaledKernel) else base_kernel
     if not (isinstance(periodic, Korobov) and isinstance(measure, Uniform)):
         return None
-    if not _is_lattice(np.asarray(u / periodic.period)):
+    if not _is_lattice(np.asarray(u) / np.asarray(periodic.period)):
         return None
     embedding = embed(base_kernel, measure)
     z = embedding.mean(u)
