@@ -1,6 +1,7 @@
 """The squared MMD: V, U and weighted statistics, as defined and nothing else."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist

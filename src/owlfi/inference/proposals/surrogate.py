@@ -104,7 +104,7 @@ def _unsquash(value: float, ends: tuple[float, float]) -> float:
 
 def _factor(v: Array, mask: Array, lengthscale: Array, nugget: Array) -> Array:
     """The Cholesky factor of the correlations; rows of padding are those of the identity."""
-    gram = Matern(nu=2.5, lengthscale=lengthscale).gram(v, v) * mask[:, None] * mask
+    gram = Matern(nu=2.5, lengthscale=lengthscale).gram(v, v) * mask[:, None] * mask[None]
     return jnp.linalg.cholesky(gram + jnp.diag(nugget * mask + 1 - mask))
 
 
