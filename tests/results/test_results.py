@@ -24,7 +24,7 @@ def estimate():
 
 
 def posterior(chains=2):
-    draws = jax.random.normal(KEY, (400, 2)) * jnp.array([1.0, 3.0])
+    draws = jax.random.normal(KEY, (400, 2)) * jnp.array([[1.0, 3.0]])
     return Posterior(NAMES, draws, jnp.full(400, 1 / 400), 12, chains, {"beta": 2.0})
 
 

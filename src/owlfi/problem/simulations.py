@@ -44,7 +44,7 @@ class Simulations(eqx.Module):
 def simulate(
     simulator: Simulator,
     thetas: Any,
-    quadrature: Quadrature,
+    quadrature: Any,
     *,
     check: bool = True,
     columns: int | None = None,

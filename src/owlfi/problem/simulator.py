@@ -47,11 +47,11 @@ class Simulator(eqx.Module):
 
     def __init__(
         self,
-        generator: Generator,
+        generator: Any,
         measure: Any,
-        parameters: Sequence[str],
+        parameters: Any,
         *,
-        prior: Prior | None = None,
+        prior: Any = None,
         theta: Any = None,
         on_host: bool | None = None,
     ):
