@@ -50,7 +50,7 @@ class Posterior(Result):
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = self.draws - self.mean
+        centred = self.draws - self.mean[None]
         return (centred * self.weights[:, None]).T @ centred
 
     @property
