@@ -82,7 +82,7 @@ def simulate(
 
 
 def as_design(
-    simulator: Simulator, thetas: Any, quadrature: Quadrature
+    simulator: Simulator, thetas: Any, quadrature: Any
 ) -> tuple[Float[Array, "t p"], Float[Array, "... m s"]]:
     """thetas (t, p) and the points (m, s) or (t, m, s) to run each of them at.
 

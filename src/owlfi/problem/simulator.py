@@ -1,6 +1,6 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -265,7 +265,7 @@ def check_finite(thetas: Array, u: Array, y: Array) -> None:
         )
 
 
-def _as_names(parameters: Sequence[str]) -> tuple[str, ...]:
+def _as_names(parameters: Any) -> tuple[str, ...]:
     if isinstance(parameters, str) or not isinstance(parameters, Iterable):
         raise ValueError(f"parameters must be a list of names, got {parameters!r}")
     names = tuple(parameters)

@@ -33,9 +33,9 @@ class Posterior(Result):
     """
 
     names: tuple[str, ...]
-    draws: Float[Array, "n p"]
+    draws: Float[Array | np.ndarray, "n p"]
     """Those of separate chains one after the other."""
-    weights: Float[Array, " n"]
+    weights: Float[Array | np.ndarray, " n"]
     calls: int = 0
     chains: int = 1
     about: dict[str, Any] = field(default_factory=dict)
@@ -57,11 +57,11 @@ class Posterior(Result):
     def sd(self) -> Float[Array, " p"]:
         return jnp.sqrt(jnp.diag(self.covariance))
 
-    def quantile(self, level: float) -> Float[Array, " p"]:
+    def quantile(self, level: Any) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
         return jnp.array([_quantile(column, self.weights, level) for column in self.draws.T])
 
-    def interval(self, level: float = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
         tail = (1 - as_level(level)) / 2
         return self.quantile(tail), self.quantile(1 - tail)
