@@ -42,24 +42,25 @@ class Posterior(Result):
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
-        return self.draws[:, self._place(name)]
+        return jnp.asarray(self.draws)[:, self._place(name)]
 
     @property
     def mean(self) -> Float[Array, " p"]:
-        return self.weights @ self.draws
+        return jnp.asarray(self.weights) @ jnp.asarray(self.draws)
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = self.draws - self.mean[None]
+        centred = jnp.asarray(self.draws) - self.mean[None]
         return (centred * self.weights[:, None]).T @ centred
 
     @property
     def sd(self) -> Float[Array, " p"]:
         return jnp.sqrt(jnp.diag(self.covariance))
 
-    def quantile(self, level: Any) -> Float[Array, " p"]:
+    def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
-        return jnp.array([_quantile(column, self.weights, level) for column in self.draws.T])
+        draws, weights = jnp.asarray(self.draws), jnp.asarray(self.weights)
+        return jnp.array([_quantile(column, weights, level) for column in draws.T])
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
