@@ -177,7 +177,7 @@ def test_a_quadrature_stands_for_its_weights():
 
 def test_a_quadrature_of_a_u_statistic_leaves_out_the_diagonals():
     y, x = normal((9, 2), (14, 2))
-    quadrature = unweighted(jnp.asarray(y), unbiased=True)
+    quadrature = unweighted(jax.numpy.asarray(y), unbiased=True)
     assert squared_mmd(SE, y, x, quadrature) == squared_mmd(SE, y, x, unbiased=True)
 
 

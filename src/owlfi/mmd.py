@@ -55,6 +55,7 @@ def squared_mmd(
         unbiased = unbiased or weights.unbiased
         weights = None if weights.unbiased else weights.weights
     _check_unweighted(unbiased, weights, weights_x)
+    unbiased = bool(unbiased)
     _check_pairs("y", y, unbiased)
     w, v = _weights("weights", weights, y), _weights("weights_x", weights_x, x)
     if data_term is None:
@@ -63,7 +64,7 @@ def squared_mmd(
     if term.ndim:
         raise ValueError(f"data_term must be one number, got shape {term.shape}")
     w = jnp.broadcast_to(w, y.shape[:-1])  # one shape, one compilation
-    return _combine(k, y, x, w, v, term, bool(unbiased))
+    return _combine(k, y, x, w, v, term, unbiased)
 
 
 def data_term(
@@ -121,7 +122,7 @@ def own_factors(m: int, unbiased: bool) -> tuple[float, float]:
 
 def _data_term(k: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     _check_pairs("x", x, unbiased)
-    return _compiled_own_term(k, x, weights, bool(unbiased))
+    return _compiled_own_term(k, x, weights, unbiased)
 
 
 _compiled_own_term = eqx.filter_jit(own_term)

@@ -55,7 +55,7 @@ def test_model_is_a_differentiable_jax_function(name):
 
     theta = simulator.theta * 1.01 + 0.003
     slope = jax.jit(jax.grad(total))(theta)
-    for j, step in enumerate(1e-6 * jnp.eye(len(theta)) * jnp.maximum(1e-2, theta)):
+    for j, step in enumerate(1e-6 * jnp.eye(len(theta)) * jnp.maximum(1e-2, theta)[None]):
         expected = (total(theta + step) - total(theta - step)) / (2 * step[j])
         assert_allclose(slope[j], expected, rtol=2e-5, atol=1e-6)
     by_noise = jax.jit(jax.grad(lambda v: jnp.sum(simulator.rows(theta, v))))(u)
@@ -141,7 +141,7 @@ def test_bivariate_beta_has_beta_marginals():
 def test_moving_average_has_its_covariance():
     theta, n = np.array([0.6, 0.2]), 20_000
     y = draws(models.moving_average(), n)
-    covariance = moving_average_covariance(theta, 10)
+    covariance = moving_average_covariance(jnp.asarray(theta), 10)
     bands = [1 + 0.36 + 0.04, 0.6 * 1.2, 0.2]
     expected = sum(b * (np.eye(10, k=i) + np.eye(10, k=-i)) for i, b in enumerate(bands))
     assert_allclose(covariance, expected - bands[0] * np.eye(10), rtol=1e-14)

@@ -1,6 +1,7 @@
 """A prior is a product of named measures on the line."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
@@ -56,7 +57,7 @@ def test_bounds_and_density_on_the_real_line():
     low, high = prior.bounds
     assert (low[0], high[0]) == (0, np.inf)
     v = np.linspace(-30, 6, 4001)[:, None]
-    total = np.exp(prior.real_log_density(v)).sum() * (v[1, 0] - v[0, 0])
+    total = np.exp(jax.vmap(prior.real_log_density)(jnp.asarray(v))).sum() * (v[1, 0] - v[0, 0])
     assert_allclose(total, 1, rtol=1e-6)
 
 

@@ -130,7 +130,7 @@ def test_points_are_a_function():
 
 
 def test_vanishing_weights_of_the_median_rule_are_replaced_and_told():
-    close = median_weights(owlfi.Normal(), np.array([[0.0], [0.05]]))  # and so is the lengthscale
+    close = median_weights(owlfi.Normal(), jnp.array([[0.0], [0.05]]))  # and so is the lengthscale
     assert_allclose(close.weights, 0.5)
     assert "nearly vanish" in close.explain()
 

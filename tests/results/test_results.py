@@ -24,7 +24,7 @@ def estimate():
 
 
 def posterior(chains=2):
-    draws = jax.random.normal(KEY, (400, 2)) * jnp.array([1.0, 3.0])
+    draws = jax.random.normal(KEY, (400, 2)) * jnp.array([[1.0, 3.0]])
     return Posterior(NAMES, draws, jnp.full(400, 1 / 400), 12, chains, {"beta": 2.0})
 
 
@@ -198,7 +198,7 @@ def test_plots_draw_on_the_axes_they_are_given():
     assert plots.pairs(posterior(), truth=[0.0, 0.0]).shape == (2, 2)
     assert len(plots.trace(estimate())) == 2
     assert len(plots.trace(posterior())[0].lines) == 2
-    samples = jnp.ones((3, 10, 1)) + problem.observed[:10]
+    samples = jnp.ones((3, 10, 1)) + problem.observed[None, :10]
     assert len(plots.predictive(problem, samples)) == 1
     quadrature = owlfi.VStatistic(10).quadrature(KEY, problem)
     assert plots.weights(quadrature).get_ylabel() == "weight"

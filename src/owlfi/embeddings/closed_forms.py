@@ -163,7 +163,7 @@ def _truncated_normal(kernel: SquaredExponential, measure: TruncatedNormal) -> C
 
 
 @closed_form(SquaredExponential, HalfNormal)
-def _(kernel: SquaredExponential, measure: HalfNormal) -> ClosedForm:
+def _(kernel: SquaredExponential, measure: HalfNormal) -> ClosedForm | None:
     truncated = TruncatedNormal(jnp.zeros_like(measure.sd), measure.sd, low=0.0)
     return _truncated_normal(kernel, truncated)
 

@@ -285,9 +285,9 @@ def _log_density(measure: Family, piece: Piece, distance: Array) -> Array:
         origin, sign = (float(np.asarray(part)[0]) for part in (piece.origin, piece.sign))
         return jnp.asarray(measure.log_density_beside(origin, sign, distance))
     x = _place(piece, distance)
-    origin, low, high = (part[None, None] for part in (piece.origin, *measure.support))
-    from_low = jnp.where(origin == low, distance, x - low)
-    to_high = jnp.where(origin == high, distance, high - x)
+    start, low, high = (part[None, None] for part in (piece.origin, *measure.support))
+    from_low = jnp.where(start == low, distance, x - low)
+    to_high = jnp.where(start == high, distance, high - x)
     return measure.coordinate_log_density(x, from_low, to_high)
 
 

@@ -48,4 +48,5 @@ def _correlate(beside: Array, u: Float[Array, "m d"]) -> Float[Array, "m d"]:
     dim = u.shape[1]
     angles = np.pi * np.arange(1, dim + 1) / (dim + 1)
     sines = np.sqrt(2 / (dim + 1)) * np.sin(np.outer(np.arange(1, dim + 1), angles))
-    return (u @ sines * jnp.sqrt(1 + 2 * beside * np.cos(angles))) @ sines
+    roots = jnp.sqrt(1 + 2 * beside * np.cos(angles))
+    return (u @ sines * roots[None]) @ sines

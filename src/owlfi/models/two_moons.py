@@ -28,4 +28,4 @@ def _generate(theta: Float[Array, " 2"], u: Float[Array, "m 2"]) -> Float[Array,
     angle, radius = u.T
     crescent = jnp.stack([radius * jnp.cos(angle) + 0.25, radius * jnp.sin(angle)], axis=1)
     shift = jnp.stack([-jnp.abs(theta[0] + theta[1]), theta[1] - theta[0]]) / np.sqrt(2)
-    return crescent + shift
+    return crescent + shift[None]

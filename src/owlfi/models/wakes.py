@@ -143,7 +143,7 @@ def _centre_deficit(speed: Array, coefficient: Array, sigma: Array) -> Array:
 
 def _rotor_average(offset: Float[Array, " t"], sigma: Float[Array, " t"]) -> Float[Array, " t"]:
     x, z, weights = _ROTOR_NODES
-    squared_distance = (offset[:, None] + RADIUS * x) ** 2 + (RADIUS * z) ** 2
+    squared_distance = (offset[:, None] + RADIUS * x[None]) ** 2 + (RADIUS * z[None]) ** 2
     return jnp.exp(-squared_distance / (2 * sigma[:, None] ** 2)) @ weights
 
 
@@ -213,8 +213,8 @@ def _box_deficit(
 ) -> Float[Array, ""]:
     """The mean over the box of the summed deficits."""
     along, across = _rotate(box.x, box.y, angle)
-    downwind = along - turbines.along[:, None]
-    offset = across - turbines.across[:, None]
+    downwind = along[None] - turbines.along[:, None]
+    offset = across[None] - turbines.across[:, None]
     sigma = wakes.growth[:, None] * jnp.maximum(downwind, 0.0) + thrust.width
     centre = _centre_deficit(wakes.speed[:, None], thrust.coefficient, sigma)
     deficit = centre * jnp.exp(-(offset**2) / (2 * sigma**2)) * _height_average(sigma)

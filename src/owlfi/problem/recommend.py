@@ -118,7 +118,7 @@ def _run_pilot(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, 
 
 
 def _median_kernel(y: Array) -> SquaredExponential:
-    if bool((y == y[0]).all()):  # any kernel shows that nothing varies
+    if bool((y == y[:1]).all()):  # any kernel shows that nothing varies
         return SquaredExponential(jnp.array(1.0))
     return SquaredExponential(median_heuristic(y, name="y of the pilot"))
 

@@ -45,7 +45,7 @@ class Simulations(eqx.Module):
 def simulate(
     simulator: Simulator,
     thetas: Any,
-    quadrature: Quadrature,
+    quadrature: Any,
     *,
     check: bool = True,
     columns: int | None = None,
@@ -83,7 +83,7 @@ def simulate(
 
 
 def as_design(
-    simulator: Simulator, thetas: Any, quadrature: Quadrature
+    simulator: Simulator, thetas: Any, quadrature: Any
 ) -> tuple[Float[Array, "t p"], Float[Array, "... m s"]]:
     """thetas (t, p) and the points (m, s) or (t, m, s) to run each of them at.
 

@@ -1,6 +1,6 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -47,11 +47,11 @@ class Simulator(eqx.Module):
 
     def __init__(
         self,
-        generator: Generator,
+        generator: Any,
         measure: Any,
-        parameters: Sequence[str],
+        parameters: Any,
         *,
-        prior: Prior | None = None,
+        prior: Any = None,
         theta: Any = None,
         on_host: bool | None = None,
     ):
@@ -245,7 +245,7 @@ def check_finite(thetas: Array, u: Array, y: Array) -> None:
         )
 
 
-def _as_names(parameters: Sequence[str]) -> tuple[str, ...]:
+def _as_names(parameters: Any) -> tuple[str, ...]:
     if isinstance(parameters, str) or not isinstance(parameters, Iterable):
         raise ValueError(f"parameters must be a list of names, got {parameters!r}")
     names = tuple(parameters)

@@ -52,7 +52,7 @@ class Estimate(Result):
         """The square roots of the variances."""
         return jnp.sqrt(jnp.diag(self.covariance))
 
-    def interval(self, level: float = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the normal interval that covers each parameter with this probability."""
         reach = norm.ppf(0.5 + as_level(level) / 2) * self.standard_errors
         return self.theta - reach, self.theta + reach

@@ -33,24 +33,24 @@ class Posterior(Result):
     """
 
     names: tuple[str, ...]
-    draws: Float[Array, "n p"]
+    draws: Float[Array | np.ndarray, "n p"]
     """Those of separate chains one after the other."""
-    weights: Float[Array, " n"]
+    weights: Float[Array | np.ndarray, " n"]
     calls: int = 0
     chains: int = 1
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
-        return self.draws[:, self._place(name)]
+        return jnp.asarray(self.draws)[:, self._place(name)]
 
     @property
     def mean(self) -> Float[Array, " p"]:
-        return self.weights @ self.draws
+        return jnp.asarray(self.weights) @ jnp.asarray(self.draws)
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = self.draws - self.mean
+        centred = jnp.asarray(self.draws) - self.mean[None]
         return (centred * self.weights[:, None]).T @ centred
 
     @property
@@ -59,9 +59,10 @@ class Posterior(Result):
 
     def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
-        return jnp.array([_quantile(column, self.weights, level) for column in self.draws.T])
+        draws, weights = jnp.asarray(self.draws), jnp.asarray(self.weights)
+        return jnp.array([_quantile(column, weights, level) for column in draws.T])
 
-    def interval(self, level: float = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
         tail = (1 - as_level(level)) / 2
         return self.quantile(tail), self.quantile(1 - tail)

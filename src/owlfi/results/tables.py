@@ -1,11 +1,13 @@
 """Tables of results."""
 
+from typing import Any
+
 from jaxtyping import Array
 
 from owlfi._tools.display import join
 
 
-def as_level(level: float) -> float:
+def as_level(level: Any) -> float:
     """Raises ValueError for anything but a number between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")

@@ -50,7 +50,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
     """Histograms on the diagonal and every pair of parameters below it, (p, p) axes.
 
     >>> import jax.numpy as jnp
-    >>> draws = jnp.linspace(0.0, 1.0, 20)[:, None] ** jnp.array([1, 2])
+    >>> draws = jnp.linspace(0.0, 1.0, 20)[:, None] ** jnp.array([[1, 2]])
     >>> pairs(Posterior(("a", "b"), draws, jnp.full(20, 0.05))).shape
     (2, 2)
     """
