@@ -1,7 +1,6 @@
 """The squared MMD: V, U and weighted statistics, as defined and nothing else."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist

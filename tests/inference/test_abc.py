@@ -114,7 +114,7 @@ def test_optimal_weights_without_failed_points_need_their_kernel():
 def test_unknown_way_to_go_on_is_refused_before_any_simulation():
     problem, _ = runs()
     with pytest.raises(ValueError, match="on_failure must be one of reject, reweight"):
-        owlfi.rejection_abc(KEY, problem, None, on_failure="ignore")
+        owlfi.rejection_abc(KEY, problem, VStatistic(8), on_failure="ignore")
 
 
 def test_runs_that_tuned_the_rule_are_the_first_draws():
@@ -125,7 +125,7 @@ def test_runs_that_tuned_the_rule_are_the_first_draws():
     quadrature = eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda x: x is None)
     drawn = simulate_prior(KEY, problem, quadrature, 100)
     assert_allclose(drawn.thetas[:6], pilot.thetas)
-    assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points)
+    assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points[None])
     assert drawn.calls == 200 + 94 * 16 + 4
     assert simulate_prior(KEY, problem, quadrature, 4).calls == 200
 

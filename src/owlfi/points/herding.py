@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_count
 from owlfi.embeddings.embed import embed
@@ -23,7 +23,7 @@ _CLOSEST = 1e-12
 
 
 def herding(
-    key: Any, m: Any, measure: Any, *, base_kernel: Kernel | None = None
+    key: PRNGKeyArray, m: int, measure: Any, *, base_kernel: Kernel | None = None
 ) -> Float[Array, "m s"]:
     """Kernel herding: each point is the candidate that lowers the worst-case error the most.
 
@@ -51,7 +51,7 @@ def _herd(c: Kernel, candidates: Array, z: Array, m: int) -> Array:
     return jax.lax.fori_loop(0, m, add, (jnp.zeros(m, int), jnp.zeros(len(candidates))))[0]
 
 
-def support_points(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
+def support_points(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """Support points: the m points nearest to the measure in energy distance.
 
     Found from Sobol points by a hundred sweeps of the fixed-point iteration of Mak and Joseph,

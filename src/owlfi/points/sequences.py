@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import roots_genlaguerre, roots_hermitenorm, roots_jacobi, roots_legendre
 from scipy.stats import qmc
@@ -36,7 +36,7 @@ _LATTICE_EFFORT = 2**23
 _LARGEST_GRID = 2**27  # coordinates of all points: a gigabyte
 
 
-def iid(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
+def iid(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """m independent draws: the plain Monte Carlo choice, with error m^(-1/2) at equal weights.
 
     >>> import jax
@@ -47,7 +47,7 @@ def iid(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
     return as_measure(measure).sample(key, m)
 
 
-def sobol(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
+def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """Scrambled Sobol points, the default of quasi-Monte Carlo.
 
     Any m works. A power of two is best: only then is each coordinate stratified into m equal cells
@@ -73,7 +73,7 @@ def sobol(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
     return _to_measure(cells + 0.5 ** (_BITS + 1), measure)  # inside the cells, never at 0
 
 
-def halton(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
+def halton(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """Scrambled Halton points: any m is as good as any other.
 
     >>> import jax
@@ -86,7 +86,7 @@ def halton(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
     return _to_measure(engine.random(as_count("m", m)), measure)
 
 
-def latin_hypercube(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
+def latin_hypercube(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """A Latin hypercube: each coordinate has one point in each of its m cells.
 
     >>> import jax
@@ -99,7 +99,7 @@ def latin_hypercube(key: Any, m: Any, measure: Any) -> Float[Array, "m s"]:
     return _to_measure(engine.random(as_count("m", m)), measure)
 
 
-def lattice(key: Any, m: Any, measure: Any, *, tent: bool = False) -> Float[Array, "m s"]:
+def lattice(key: PRNGKeyArray, m: int, measure: Any, *, tent: bool = False) -> Float[Array, "m s"]:
     """A rank-1 lattice with a random shift, in the order of its generator.
 
     With the Korobov kernel its weights cost O(m log m), up to m = 2^20 and beyond. It suits
@@ -121,7 +121,7 @@ def lattice(key: Any, m: Any, measure: Any, *, tent: bool = False) -> Float[Arra
     return _to_measure(1 - np.abs(2 * v - 1) if tent else v, measure)
 
 
-def tensor_grid(nodes: Any, measure: Any) -> Float[Array, "m s"]:
+def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:
     """The grid of Gauss nodes of each coordinate, nodes^s points; the last coordinate runs fastest.
 
     Gauss nodes of the measure itself for Uniform, Normal, Exponential, Gamma and Beta, images of

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr, ndtri
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key
@@ -58,7 +58,7 @@ class AdaptiveDesign(eqx.Module):
         """How many runs are left."""
         return max(0, len(self.sequence) - len(self.points))
 
-    def ask(self, count: Any = None) -> Float[Array, "count s"]:
+    def ask(self, count: int | None = None) -> Float[Array, "count s"]:
         """The points to run next: a pilot first, then as many again as there are.
 
         count: how many, at most those that are left.
@@ -137,7 +137,7 @@ class AdaptiveDesign(eqx.Module):
 
 
 def adaptive_design(
-    key: Any, data_kernel: Any, measure: Any, m: Any, *, most_noise: float = jnp.inf
+    key: PRNGKeyArray, data_kernel: Any, measure: Any, m: int, *, most_noise: float = jnp.inf
 ) -> AdaptiveDesign:
     """A design of m runs for the data kernel k and the measure of u, with no run done.
 

@@ -26,7 +26,7 @@ _PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
 
 
 def optimal_weights(
-    base_kernel: Any, measure: Any, points: Any, *, nugget: Any = 1e-8
+    base_kernel: Kernel, measure: Any, points: Any, *, nugget: float = 1e-8
 ) -> Quadrature:
     """The quadrature with weights (C + nugget·1)⁻¹ z at the given points.
 
@@ -72,7 +72,7 @@ def optimal_weights(
 
 
 def squared_worst_case_error(
-    base_kernel: Any, measure: Any, points: Any, weights: Any = None
+    base_kernel: Kernel, measure: Any, points: Any, weights: Any = None
 ) -> Float[Array, "..."]:
     """I - 2 wᵀz + wᵀCw of any weights (m,) at points (m, s); equal weights where left out.
 
@@ -94,7 +94,7 @@ def squared_worst_case_error(
     return embedding.norm2 - 2 * cross + own
 
 
-def equal_weights(base_kernel: Any, measure: Any, points: Any) -> Quadrature:
+def equal_weights(base_kernel: Kernel, measure: Any, points: Any) -> Quadrature:
     """The quadrature with weights 1/m at points (m, s) or (..., m, s), and its worst-case error.
 
     >>> from owlfi.kernels import SquaredExponential
