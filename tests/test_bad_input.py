@@ -40,8 +40,8 @@ SQUARE = Uniform(dim=2)
 @contextmanager
 def refused(name):
     """By owlfi itself, whatever annotations say."""
-    with unchecked(), pytest.raises(ValueError, match=rf"\b{name}\b"):
-        yield
+    with unchecked(), pytest.raises(ValueError, match=rf"\b{name}\b") as error:
+        yield error
 
 
 def with_entry(value):

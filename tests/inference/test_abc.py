@@ -231,7 +231,7 @@ def test_adjustment_with_few_draws_is_tame_or_refused():
     runs = simulate_prior(KEY, problem, rule.quadrature(KEY, problem), 200)
     plain, moved = (accept(problem, runs, share=0.1, adjust=adjust) for adjust in (False, True))
     reach = plain.draws.max(0) - plain.draws.min(0)
-    assert (jnp.abs(moved.draws - plain.mean) < 2 * reach).all()
+    assert (jnp.abs(moved.draws - plain.mean[None]) < 2 * reach[None]).all()
     with pytest.raises(ValueError, match=r"adjust=True needs draws worth 10.*the 4 accepted"):
         accept(problem, runs, share=0.02, adjust=True)
 

@@ -116,7 +116,7 @@ class Target(eqx.Module):
 
 def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tuple[Array, Array]:
     noise = jax.random.normal(key, (chains, v.shape[0]))
-    return v + noise @ jnp.linalg.cholesky(covariance).T, covariance
+    return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 
 
 @eqx.filter_jit

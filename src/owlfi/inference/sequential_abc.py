@@ -135,7 +135,7 @@ def _best(problem: Problem, runs: Runs, keep: int) -> tuple[np.ndarray, Float[Ar
 def _propose(problem: Problem, runs: Runs, keep: int) -> Cloud:
     best, weights = _best(problem, runs, keep)
     v = runs.v[best]
-    centred = v - weights @ v
+    centred = v - (weights @ v)[None]
     covariance = _WIDER * (centred * weights[:, None]).T @ centred
     tiny = 1e-12 * jnp.trace(covariance) * jnp.eye(v.shape[1])
     return Cloud(v, weights, jnp.linalg.cholesky(covariance + tiny))
@@ -149,8 +149,8 @@ def _draw(key: Key[Array, ""], proposal: Cloud, n: int) -> Float[Array, "n p"]:
 
 
 def _log_density(proposal: Cloud, v: Float[Array, "n p"]) -> Float[Array, " n"]:
-    differences = v[:, None] - proposal.centres
+    differences = v[:, None] - proposal.centres[None]
     scaled = jnp.linalg.solve(proposal.root, differences.reshape(-1, v.shape[1]).T)
     exponents = -0.5 * (scaled**2).sum(0).reshape(len(v), -1)
     size = jnp.log(jnp.diag(proposal.root)).sum() + 0.5 * v.shape[1] * jnp.log(2 * jnp.pi)
-    return logsumexp(exponents + jnp.log(proposal.weights), axis=1) - size
+    return logsumexp(exponents + jnp.log(proposal.weights)[None], axis=1) - size

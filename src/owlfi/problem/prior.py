@@ -100,7 +100,7 @@ class Prior(eqx.Module):
         low, high = to_real(self.joint.from_uniform(levels), self.bounds)
         return high - low
 
-    def real_log_density(self, v: Float[Array, " p"]) -> Float[Array, ""]:
+    def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
         ends = self.bounds
         return self.log_density(from_real(v, ends)) + log_slope(v, ends).sum(-1)

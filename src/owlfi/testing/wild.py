@@ -110,7 +110,7 @@ def _projected_gram(
     metric = embedding_metric(objective, y, slopes)
     centred = tangents - own[:, None]  # ⟨∂μ, k(row, ·) - μ⟩
     embedded = mean(y)
-    gram = k.gram(rows, rows) - embedded[:, None] - embedded + w @ (k.gram(y, y) @ w)
+    gram = k.gram(rows, rows) - embedded[:, None] - embedded[None] + w @ (k.gram(y, y) @ w)
     return gram - centred.T @ jnp.linalg.pinv(metric, hermitian=True) @ centred
 
 
@@ -122,5 +122,5 @@ def _coefficients(
     signs = jax.random.rademacher(sign_key, (count, n), float) / n
     normal = jax.random.normal(normal_key, (count, len(weights)))
     centred = (normal - normal.mean(1, keepdims=True)) / (len(weights) - 1) ** 0.5
-    combined = centred[:, :, None] * weights
+    combined = centred[:, :, None] * weights[None]
     return jnp.concatenate([signs, combined.reshape(count, -1)], 1)

@@ -124,6 +124,6 @@ def _root_of_emulated(
     scores: Float[Array, "c s q"],
 ) -> Float[Array, "c s"]:
     def one(row: Float[Array, "s q"]) -> Array:
-        return _root(squared_mmd(kernel, centre + jnp.tensordot(row, basis, 1), x, weights))
+        return _root(squared_mmd(kernel, centre[None] + jnp.tensordot(row, basis, 1), x, weights))
 
     return jax.lax.map(one, scores)

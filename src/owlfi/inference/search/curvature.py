@@ -57,9 +57,9 @@ def _curve_gaussian(
     unbiased: bool,
 ) -> Curved:
     """The same by moments: all directions share the exponentials."""
-    center = x.mean(0)
+    center = x.mean(0, keepdims=True)
     y, back = jax.vjp(lambda rows: to_gaussian(rows - center), y)
-    x, directions = to_gaussian(x - center), to_gaussian(directions)
+    x, directions = to_gaussian(x - center), jax.vmap(to_gaussian)(directions)
     gram = gaussian_gram(y, y)
     own = gaussian_field(gram, y, y, w)
     data = gaussian_field(gaussian_gram(y, x), y, x, v)
@@ -96,7 +96,7 @@ def gaussian_field(
     moments = gram @ (shares[:, None] * powers)
     zeroth, first, second = moments[:, 0], moments[:, 1 : 1 + d], moments[:, 1 + d :]
     mixed = first[:, :, None] * y[:, None]
-    around = zeroth[:, None, None] * (_squared(y) - jnp.eye(d))
+    around = zeroth[:, None, None] * (_squared(y) - jnp.eye(d)[None])
     hessian = second.reshape(m, d, d) - mixed - mixed.swapaxes(1, 2) + around
     return Field(zeroth, first - zeroth[:, None] * y, hessian)
 
@@ -111,8 +111,8 @@ def mixed_curvature(
     p = len(slopes)
     along = slopes @ y.T  # ∂_a y_i · y_j
     towards = jnp.diagonal(along, axis1=1, axis2=2)[:, :, None] - along  # ∂_a y_i · (y_i - y_j)
-    pairs = gram * weights[:, None] * weights
-    weighted = (pairs * towards).reshape(p, -1)
+    pairs = gram * weights[:, None] * weights[None]
+    weighted = (pairs[None] * towards).reshape(p, -1)
     crossed = weighted @ towards.swapaxes(1, 2).reshape(p, -1).T
     straight = jnp.einsum("aid,ibd->ab", slopes, jnp.tensordot(pairs, slopes, [[1], [1]]))
     return straight + crossed

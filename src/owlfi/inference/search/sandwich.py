@@ -80,7 +80,7 @@ def _derivatives(
 
 def _covariance(values: Float[Array, "p n"], shares: Array) -> Float[Array, "p p"]:
     centred = values - (values @ shares)[:, None]
-    return (centred * shares) @ centred.T
+    return (centred * shares[None]) @ centred.T
 
 
 def embedding_metric(
