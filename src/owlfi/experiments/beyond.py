@@ -76,8 +76,8 @@ def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
     weights = jnp.stack([quadrature.weights for quadrature, _ in designs])[:, None]
     result["excess"]["adaptive"] = {"tuned": excesses(data_kernel, law, y, weights)[:, 0].tolist()}
     found = [_read_certificate(quadrature) for quadrature, _ in designs]
-    for what, numbers in zip(("certificate", "tails"), zip(*found, strict=True), strict=True):
-        result[what]["adaptive"] = sum(numbers, [])
+    result["certificate"]["adaptive"] = [number for numbers, _ in found for number in numbers]
+    result["tails"]["adaptive"] = [number for _, numbers in found for number in numbers]
     return result
 
 

@@ -55,13 +55,14 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
 def _compare(runs: str, stored: StoredRuns) -> Iterator[Record]:
     problem = Problem(wind_farm(), stored.x)
     exact = near_exact_distances(problem, stored)
-    found = {"near-exact": exact}
-    for name, weighting in RULES.items():
-        quadrature = weighting(problem, stored.u, stored.y)
-        found[name] = measure_distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
-    for (name, distances), share in product(found.items(), SHARES):
-        about = {"runs": runs, "rule": name, "share": share}
-        yield about | _summarise(share, stored.theta, distances, exact)
+    for name in ("near-exact", *RULES):
+        found = exact
+        if name in RULES:
+            quadrature = RULES[name](problem, stored.u, stored.y)
+            found = measure_distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
+        for share in SHARES:
+            about = {"runs": runs, "rule": name, "share": share}
+            yield about | _summarise(share, stored.theta, found, exact)
 
 
 def near_exact_distances(problem: Problem, stored: StoredRuns) -> Float[np.ndarray, " t"]:

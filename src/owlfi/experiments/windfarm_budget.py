@@ -23,7 +23,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import wasserstein_distance
 
 from owlfi.campaign import Campaign
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference.abc import accept
 from owlfi.kernels import SquaredExponential
 from owlfi.mmd import squared_mmd
@@ -177,11 +177,10 @@ def arrange(records: list[Record]) -> Record:
     """The distances of all repeats, and what they come to."""
     repeats, wakes = _split_records(records)
     distances = {name: [r[name] for r in repeats] for name in _DESIGNS}
-    pairs = {name: _no_farther(repeats, name) for name in _DESIGNS if name != "budgeted"}
     table = ("table_size", "checked", "largest_error", "median_error")
     return {
         "median": {name: float(np.median(values)) for name, values in distances.items()},
-        "no_farther": pairs,
+        "no_farther": {name: _no_farther(repeats, name) for name in ("full", "full, shared u")},
         "repeats": len(repeats),
         "most_calls": max(r["calls"] for r in records),
         "wake_model": [{"calls": r["calls"], "budgeted": r["budgeted"]} for r in wakes],
@@ -191,8 +190,8 @@ def arrange(records: list[Record]) -> Record:
 
 
 def _split_records(records: list[Record]) -> tuple[list[Record], list[Record]]:
-    wakes = [r for r in records if r["model"] == "wake model"]
-    return [r for r in records if r["model"] == "table"], wakes
+    by_model = group(records, "model")
+    return by_model.get("table", []), by_model.get("wake model", [])
 
 
 def _no_farther(repeats: list[Record], name: str) -> int:
@@ -241,9 +240,17 @@ def picture(records: list[Record]) -> Figure:
 
 def _draw_posteriors(ax: Any, record: Record) -> None:
     """Distribution functions: the distance is the area between two of them."""
-    ax.ecdf(record["exact"], color="0.6", label="near-exact", linewidth=3.0)
-    ax.ecdf(record["full_draws"], color="C0", label="full design", linewidth=1.0)
-    ax.ecdf(record["draws"], record["weights"], color="C2", label="campaign", linewidth=1.0)
+    for name, label, color, width in (
+        ("exact", "near-exact", "0.6", 3.0),
+        ("full_draws", "full design", "C0", 1.0),
+        ("draws", "campaign", "C2", 1.0),
+    ):
+        draws = np.array(record[name])
+        weights = np.array(record["weights"]) if name == "draws" else np.full_like(draws, 1)
+        order = np.argsort(draws)
+        places = np.concatenate([[8.0], draws[order], [22.0]])
+        heights = np.concatenate([[0.0], np.cumsum(weights[order]) / weights.sum(), [1.0]])
+        ax.step(places, heights, where="post", color=color, label=label, linewidth=width)
     ax.plot(record["proposed"], np.full(len(record["proposed"]), -0.03), "|", color="k")
     ax.set(xlabel="direction (degrees); ticks: those proposed", xlim=(8, 22), ylim=(-0.06, 1.02))
     ax.set_ylabel("distribution function, first repeat")
