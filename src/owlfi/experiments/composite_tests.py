@@ -15,6 +15,7 @@ from owlfi.experiments.composite_cases import (
     MEDIAN,
     SOBOL,
     TUNED,
+    Ways,
     arrange,
     contaminated_law,
     equicorrelated_law,
@@ -27,7 +28,7 @@ from owlfi.show.plots import draw_null
 TITLE = f"Share of composite tests that reject at level {LEVEL} [95% interval]"
 NULL, ALTERNATIVE = "theta_4 = 0.1 (null)", "theta_4 = 0.5 (alternative)"
 LAWS = {NULL: g_and_k_law(0.1), ALTERNATIVE: g_and_k_law(0.5)}
-WAYS = {
+WAYS: Ways = {
     "V, fixed design": {"rule": EQUAL},
     "V, fresh designs": {"rule": EQUAL, "designs": BANK},
     "OW, fixed design": {"rule": MEDIAN},
@@ -49,7 +50,7 @@ POWER_LAWS = {name: g_and_k_law(value) for name, value in TAILS.items()} | {
     "5% in a cluster": contaminated_law(0.05),
 }
 AGGREGATE = "OW, aggregate"
-POWER_WAYS = {"V": {"rule": EQUAL}, "OW": {"rule": MEDIAN}, AGGREGATE: WAYS[AGGREGATE]}
+POWER_WAYS: Ways = {"V": {"rule": EQUAL}, "OW": {"rule": MEDIAN}, AGGREGATE: WAYS[AGGREGATE]}
 _NULLS = 6  # a level needs more tests than a power; the other rules have theirs in Table 2
 
 

@@ -15,7 +15,7 @@ from owlfi.version import __version__
 Record = dict[str, Any]
 """One finished step, as plain numbers, texts and lists."""
 Choice = TypeVar("Choice")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,

@@ -107,7 +107,7 @@ def table(records: list[Record]) -> Table:
 def picture(records: list[Record]) -> Figure:
     """Histograms: a row for each rule, a column for each parameter, outliers counted."""
     estimates, results = _gather_estimates(records), arrange(records)
-    low, high = _ranges(estimates)
+    (low, high), truth = _ranges(estimates), np.asarray(model().theta)
     rows, columns = len(estimates), len(PRIOR.names)
     figure = Figure(figsize=(9, 1.2 * rows + 0.6))
     axes = figure.subplots(rows, columns, sharex="col", sharey="col", squeeze=False)
@@ -116,7 +116,7 @@ def picture(records: list[Record]) -> Figure:
         for j, ax in enumerate(row):
             outside = results[rule]["outliers"][j]
             ax.hist(thetas[:, j], np.linspace(low[j], high[j], 25), color="C0", alpha=0.7)
-            ax.axvline(model().theta[j], color="k", linewidth=0.8)
+            ax.axvline(truth[j], color="k", linewidth=0.8)
             ax.text(1, 0.95, f"{outside} outside", transform=ax.transAxes, ha="right", va="top")
     for ax, name in zip(axes[-1], PRIOR.names, strict=True):
         ax.set_xlabel(name)

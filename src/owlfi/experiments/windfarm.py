@@ -136,8 +136,8 @@ def picture(records: list[Record]) -> Figure:
     axes = figure.subplots(len(SHARES), len(RULES), sharex=True, sharey="row")
     bins = np.linspace(0, 30, 31)
     for ax, (share, name) in zip(axes.flat, product(SHARES, RULES), strict=True):
-        ax.hist(draws.get(("near-exact", share), []), bins, color="0.8")
-        ax.hist(draws.get((name, share), []), bins, histtype="step", color="C0")
+        ax.hist(draws.get(("near-exact", share), []), bins, color="0.8", label="near-exact")
+        ax.hist(draws.get((name, share), []), bins, histtype="step", color="C0", label=name)
         ax.axvline(TRUTH, color="k", linewidth=0.8)
         ax.set_title(f"{name}, {share:.0%}", fontsize=9)
     axes[0, 0].legend(["near-exact", "rule", "truth"], fontsize=7)
