@@ -9,11 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from owlfi import SquaredExponential, models
-from owlfi.experiments import EXPERIMENTS, figure3d, power, table1
-from owlfi.experiments.both_forms import EQUAL, GAUSSIAN, UNIFORM
+from owlfi.experiments import EXPERIMENTS, figure3d, table1
+from owlfi.experiments.composite_tests import POWER_LAWS, POWER_WAYS
 from owlfi.experiments.convergence import measured_slope
 from owlfi.experiments.excess import excesses, law_of, moving_average_law, product_rule, sample
 from owlfi.experiments.experiment import Plan
+from owlfi.experiments.figure3 import EQUAL, GAUSSIAN, UNIFORM
 from owlfi.experiments.figure3d import costs
 
 KEY = jax.random.key(5)
@@ -121,7 +122,7 @@ def test_usual_plan_is_more_work_than_the_quick_one(name):
 
 
 def test_experiment_writes_numbers_and_a_picture(tmp_path, monkeypatch):
-    monkeypatch.setattr(figure3d, "_QUICK_OBSERVED", (50,))
+    monkeypatch.setattr(figure3d, "_sizes", lambda plan: (50,))
     monkeypatch.setattr(figure3d, "law_points", lambda plan: 512)
     experiment = EXPERIMENTS["figure3d"]
     plan = experiment.plan(repeats=2, quick=True)
@@ -214,6 +215,7 @@ def test_finished_steps_are_kept_and_go_on_with_the_same_seed_only(tmp_path):
 def test_power_is_of_every_rule_and_the_aggregate_has_300_nulls():
     experiment = EXPERIMENTS["power"]
     plan = experiment.plan()
-    assert experiment.steps(plan) == len(power.LAWS) * len(power.WAYS) * plan.repeats + 250
+    tests = len(POWER_LAWS) * len(POWER_WAYS)
+    assert experiment.steps(plan) == tests * plan.repeats + 250
     assert plan.repeats + 250 == 300
-    assert experiment.steps(experiment.plan(quick=True)) == len(power.LAWS) * len(power.WAYS)
+    assert experiment.steps(experiment.plan(quick=True)) == tests

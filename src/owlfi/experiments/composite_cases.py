@@ -5,8 +5,7 @@ parameters not; n = 500, m = 100, B = 200, level 0.05.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -22,26 +21,17 @@ from owlfi.measures import Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
-from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
+from owlfi.problem.rules import OptimallyWeighted, VStatistic
 from owlfi.problem.simulator import Simulator
 from owlfi.testing import goodness_of_fit
 
 DIM, OBSERVED, SIMULATED, RESAMPLES, LEVEL = 5, 500, 100, 200, 0.05
 BANK = 64
 THETA = (3.0, 1.0, 0.1, 0.1, 0.1)
-_QUICK_RESAMPLES = 39
 _LARGEST_CORRELATION = 0.577  # Σ is definite below 1 / (2 cos(π / 6))
 
 Law = Callable[[Key[Array, ""]], Float[Array, "n d"]]
-
-
-@dataclass(frozen=True)
-class Way:
-    """A rule and the options of the test."""
-
-    rule: Rule
-    options: dict[str, Any] = field(default_factory=dict)
-
+Ways = Mapping[str, Mapping[str, Any]]  # the rule and the options of each test
 
 EQUAL = VStatistic(SIMULATED)
 MEDIAN = OptimallyWeighted(SIMULATED, iid, "median")
@@ -103,7 +93,7 @@ def contaminated_law(share: float) -> Law:
 def run_tests(
     key: Key[Array, ""],
     laws: dict[str, Law],
-    ways: dict[str, Way],
+    ways: Ways,
     steps: list[tuple[int, str, str]],
     quick: bool,
 ) -> Iterator[Record]:
@@ -111,28 +101,24 @@ def run_tests(
     for repeat, law, way in steps:
         own = jax.random.fold_in(jax.random.fold_in(key, repeat), list(laws).index(law))
         data_key, test_key = jax.random.split(own)  # all ways see the same data
-        resamples = _QUICK_RESAMPLES if quick else RESAMPLES
-        yield {"case": law, "rule": way, "repeat": repeat} | _record(
-            test_key, laws[law](data_key), ways[way], resamples, keep_null=repeat == 0
-        )
-
-
-def _record(key: Key[Array, ""], x: Array, way: Way, resamples: int, *, keep_null: bool) -> Record:
-    start = time.perf_counter()
-    problem = Problem(model(), x, prior=prior())
-    test = goodness_of_fit(key, problem, way.rule, resamples=resamples, level=LEVEL, **way.options)
-    null = {"null": np.asarray(test.null).tolist()} if keep_null else {}
-    return {
-        "p_value": test.p_value,
-        "rejected": test.rejected,
-        "statistic": test.statistic,
-        "critical_value": test.critical_value,
-        "theta": np.asarray(test.theta).tolist(),
-        "failed": test.about["failed"],
-        "calls": test.calls,
-        "seconds": time.perf_counter() - start,
-        **null,
-    }
+        options = {"resamples": 39 if quick else RESAMPLES, "level": LEVEL, **ways[way]}
+        x, start = laws[law](data_key), time.perf_counter()
+        problem = Problem(model(), x, prior=prior())
+        test = goodness_of_fit(test_key, problem, **options)
+        yield {
+            "case": law,
+            "rule": way,
+            "repeat": repeat,
+            "p_value": test.p_value,
+            "rejected": test.rejected,
+            "statistic": test.statistic,
+            "critical_value": test.critical_value,
+            "theta": np.asarray(test.theta).tolist(),
+            "failed": test.about["failed"],
+            "calls": test.calls,
+            "seconds": time.perf_counter() - start,
+            **({"null": np.asarray(test.null).tolist()} if repeat == 0 else {}),
+        }
 
 
 def arrange(records: list[Record]) -> dict[str, dict[str, Record]]:

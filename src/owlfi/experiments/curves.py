@@ -9,15 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from owlfi.experiments.experiment import Record, Table, group
-from owlfi.show.plots import hide_frame
 
 NOTE = "Median excess over the repeats: the squared MMD of weighted simulations to their law."
-_STYLES = (  # told apart without colour, too
-    ("0.45", "o--"),
-    ("C0", "s-"),
-    ("C1", "^-."),
-    ("C2", "D:"),
-)
+_STYLES = (("0.45", "o--"), ("C0", "s-"), ("C1", "^-."), ("C2", "D:"))  # clear without colour, too
 
 
 def make_point(series: str, x: float, excess: list[float], **more: Any) -> Record:
@@ -27,20 +21,16 @@ def make_point(series: str, x: float, excess: list[float], **more: Any) -> Recor
 
 def curve_table(records: list[Record], title: str, x_name: str) -> Table:
     """Median excesses, a row for each x, a column for each curve."""
-    names = list(dict.fromkeys(point["series"] for point in records))
-    medians = {(point["x"], point["series"]): point["median"] for point in records}
-    values = sorted({point["x"] for point in records})
-    rows = [(f"{x:g}", *(_format(medians.get((x, name))) for name in names)) for x in values]
+    names = list(group(records, "series"))
+    cells = {(point["x"], point["series"]): f"{point['median']:.2e}" for point in records}
+    values = sorted(group(records, "x"))
+    rows = [(f"{x:g}", *(cells.get((x, name), "") for name in names)) for x in values]
     return Table(title, (x_name, *names), rows, NOTE)
-
-
-def _format(value: float | None) -> str:
-    return "" if value is None else f"{value:.2e}"
 
 
 def curve_picture(records: list[Record], x_label: str, *, log_x: bool = True) -> Figure:
     """All curves in one picture."""
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+    figure = Figure(figsize=(5.2, 3.6))
     draw_curves(figure.subplots(), records, x_label, log_x=log_x)
     return figure
 
@@ -48,34 +38,36 @@ def curve_picture(records: list[Record], x_label: str, *, log_x: bool = True) ->
 def draw_curves(axes: Axes, records: list[Record], x_label: str, *, log_x: bool = True) -> None:
     """The curves of the records on the axes."""
     for number, (name, points) in enumerate(group(records, "series").items()):
-        draw_curve(axes, [p["x"] for p in points], [p["excess"] for p in points], number, name)
-    ticks = sorted({point["x"] for point in records})
-    label_axes(axes, x_label, "excess squared MMD", ticks, log_x=log_x)
+        draw_curve(axes, [p["x"] for p in points], points, number, name)
+    label_axes(axes, x_label, "excess squared MMD", sorted(group(records, "x")), log_x=log_x)
 
 
-def draw_curve(axes: Axes, x: Sequence[float], errors: Any, number: int, name: str) -> None:
+def draw_curve(
+    axes: Axes, x: Sequence[float], points: list[Record], number: int, name: str
+) -> None:
     """One curve in its own style: the medians, and a band between the quartiles."""
     color, style = _STYLES[number % len(_STYLES)]
-    low, middle, high = np.quantile(np.asarray(errors), (0.25, 0.5, 0.75), axis=1)
+    low, middle, high = np.quantile([p["excess"] for p in points], (0.25, 0.5, 0.75), axis=1)
     axes.plot(x, middle, style, color=color, label=name, markersize=4)
     axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 
 
 def label_axes(
-    axes: Axes,
-    x_label: str,
-    y_label: str,
-    ticks: Sequence[float] | None = None,
-    *,
-    log_x: bool = True,
+    axes: Axes, x_label: str, y_label: str, ticks: Sequence[float] = (), *, log_x: bool = True
 ) -> None:
     """Names of the axes, a logarithmic error, and a legend."""
     axes.set(xlabel=x_label, ylabel=y_label, yscale="log", xscale="log" if log_x else "linear")
-    if ticks is not None:
+    if ticks:
         axes.set_xticks(ticks)
-    elif log_x:
+    else:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(frameon=False, fontsize=8)
-    hide_frame(axes)
+    axes.legend(fontsize=8)
+
+
+def label_models(axes: Axes, names: list[str], y_label: str, columns: int, **ticks: Any) -> None:
+    """Names of the models below, a logarithmic error, and a legend above."""
+    axes.set(yscale="log", ylabel=y_label)
+    axes.set_xticks(range(len(names)), names, **ticks)
+    axes.legend(fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, 1.16))

@@ -17,7 +17,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted
 from owlfi.problem.simulator import Simulator
 from owlfi.results import Estimate
-from owlfi.show.plots import hide_frame, new_axes
+from owlfi.show.plots import hide_frame
 
 PRIOR = Prior(
     location=Uniform(-1.0, 1.0),
@@ -58,7 +58,8 @@ def table(estimate: Estimate) -> Table:
 
 def picture(estimate: Estimate) -> Figure:
     """The rates with the fitted distribution, and the way of the search."""
-    left, right = new_axes(1, 2, 3.2).ravel()
+    figure = Figure(figsize=(6.8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
     problem = state_problem()
     x = np.asarray(problem.observed)[:, 0]
     u = sobol(jax.random.key(0), _DRAWN, problem.simulator.measure)
@@ -74,6 +75,4 @@ def picture(estimate: Estimate) -> Figure:
     right.set(xlabel=f"step, {RULE.m} simulations each", ylabel="squared MMD", yscale="log")
     for ax in (left, right):
         hide_frame(ax)
-    figure = left.figure
-    assert isinstance(figure, Figure)
     return figure

@@ -27,7 +27,6 @@ from owlfi.weights.median import paper_weights
 
 LAW_POINTS = 2**17
 _COORDINATES_AT_ONCE = 2**23
-_SAMPLE = 10_000
 
 
 class Law(eqx.Module):
@@ -68,11 +67,6 @@ class NormalLaw(Law):
         return self.peak * jnp.exp(-0.5 * exponents)
 
 
-def median_kernel(key: Key[Array, ""], simulator: Simulator, theta: Array) -> SquaredExponential:
-    """A squared exponential with the median lengthscale of a sample of its own."""
-    return SquaredExponential(median_heuristic(sample(key, simulator, theta, _SAMPLE)))
-
-
 def sample(key: Key[Array, ""], simulator: Simulator, theta: Array, n: int) -> Float[Array, "n d"]:
     """n independent observations."""
     return simulate_rows(simulator, theta, simulator.measure.sample(key, n))
@@ -108,19 +102,6 @@ def law_of(
 
 _row_sums = eqx.filter_jit(lambda k, rows, others, weights: k.row_sums(rows, others, weights))
 _self_sum = eqx.filter_jit(lambda k, rows, weights: k.self_sum(rows, weights))
-
-
-def best_law(
-    key: Key[Array, ""],
-    simulator: Simulator,
-    theta: Array,
-    data_kernel: SquaredExponential,
-    points: int = LAW_POINTS,
-) -> Law:
-    """The law of y, exact where it is known."""
-    if simulator.generator is moving_average().generator:
-        return moving_average_law(theta, simulator.measure.dim - 2, data_kernel)
-    return law_of(key, simulator, theta, data_kernel, points)
 
 
 def moving_average_law(theta: Array, length: int, data_kernel: SquaredExponential) -> Law:
@@ -173,9 +154,12 @@ def set_up(
     """
     law_key, kernel_key, key = jax.random.split(key, 3)
     theta = as_array("theta", simulator.theta if theta is None else theta)
-    data_kernel = median_kernel(kernel_key, simulator, theta)
-    find_law = best_law if exact else law_of
-    law = find_law(law_key, simulator, theta, data_kernel, points)
+    lengthscale = median_heuristic(sample(kernel_key, simulator, theta, 10_000))
+    data_kernel = SquaredExponential(lengthscale)
+    if exact and simulator.generator is moving_average().generator:
+        law = moving_average_law(theta, simulator.measure.dim - 2, data_kernel)
+    else:
+        law = law_of(law_key, simulator, theta, data_kernel, points)
     return Setting(simulator, theta, data_kernel, law), key
 
 
@@ -189,9 +173,8 @@ def measure_excesses(
     """Excesses of equal ("v") and the paper's ("ow") weights on m independent points, by key."""
     simulator, theta, data_kernel, law = setting
     designs = [iid(key, m, simulator.measure) for key in keys]
-    equal = jnp.full(m, 1 / m)
-    optimal = [paper_weights(simulator.measure, u, family=family).weights for u in designs]
-    weights = jnp.array([[equal, w] for w in optimal])
+    optimal = (paper_weights(simulator.measure, u, family=family).weights for u in designs)
+    weights = jnp.array([[jnp.full(m, 1 / m), w] for w in optimal])
     y = jnp.stack([simulate_rows(simulator, theta, u) for u in designs])
     by_equal, by_optimal = np.asarray(excesses(data_kernel, law, y, weights)).T.tolist()
     return {"v": by_equal, "ow": by_optimal}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import matplotlib as mpl
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
@@ -14,6 +15,12 @@ from owlfi.version import __version__
 Record = dict[str, Any]
 """One finished step, as plain numbers, texts and lists."""
 Choice = TypeVar("Choice")
+_STYLE: dict[Any, Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "legend.frameon": False,
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Table:
 class Experiment:
     """A table or figure that can be made again.
 
+    repeats: usually, and for a coarse answer.
     run: yields a record after each step, `steps` of them; the same key gives the same records.
     arrange: turns the records into what is written as `results` in the JSON file.
     resume: `run` without its first steps, for hours of work: what is finished is then kept in
@@ -56,8 +64,7 @@ class Experiment:
     name: str
     shows: str
     takes: str
-    repeats: int
-    quick_repeats: int
+    repeats: tuple[int, int]
     steps: Callable[[Plan], int]
     run: Callable[[Key[Array, ""], Plan], Iterator[Record]]
     table: Callable[[list[Record]], Table]
@@ -67,8 +74,7 @@ class Experiment:
 
     def plan(self, repeats: int | None = None, quick: bool = False) -> Plan:
         """The repeats asked for, or the usual number."""
-        usual = self.quick_repeats if quick else self.repeats
-        return Plan(usual if repeats is None else repeats, quick)
+        return Plan(self.repeats[quick] if repeats is None else repeats, quick)
 
     def read_kept(self, out: Path, seed: int, plan: Plan) -> list[Record]:
         """The finished steps of earlier calls with the same seed and version."""
@@ -104,7 +110,8 @@ class Experiment:
         about |= {"complete": len(records) == self.steps(plan)}
         content = {**about, "results": self.arrange(records)}
         numbers.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        self.picture(records).savefig(drawing, dpi=200)
+        with mpl.rc_context(_STYLE):
+            self.picture(records).savefig(drawing, dpi=200)
         return [numbers, drawing]
 
 

@@ -10,34 +10,24 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi.experiments.curves import NOTE, draw_curve, label_axes, make_point
-from owlfi.experiments.excess import (
-    Setting,
-    excesses,
-    law_points,
-    sample,
-    set_up,
-    simulate_rows,
-)
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.excess import Setting, excesses, law_points, sample, set_up, simulate_rows
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.mmd import squared_mmd
 from owlfi.models import multivariate_g_and_k
 from owlfi.points.sequences import iid
 from owlfi.weights.median import paper_weights
 
-DIM = 5
 SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation
 EQUAL, OPTIMAL = "equal weights, $m = n$", "optimal weights, $m = 2 n^{2/3}$"
-_OBSERVED = (200, 500, 1000, 2000)
-_QUICK_OBSERVED = (200, 1000)
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return plan.choose(_OBSERVED, _QUICK_OBSERVED)
+    return plan.choose((200, 500, 1000, 2000), (200, 1000))
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """The excess and the seconds of each way at each n; the seconds differ from run to run."""
-    setting, key = set_up(key, multivariate_g_and_k(DIM), law_points(plan))
+    setting, key = set_up(key, multivariate_g_and_k(5), law_points(plan))
     for n in _sizes(plan):
         keys = jax.random.split(jax.random.fold_in(key, n), plan.repeats + 1)
         for name, m in ((EQUAL, n), (OPTIMAL, round(2 * n ** (2 / 3)))):
@@ -70,29 +60,22 @@ def costs(point: Record) -> tuple[float, float]:
 
 def table(records: list[Record]) -> Table:
     """A row for each way and n."""
-    rows = [
-        (p["series"].split(",")[0], str(p["x"]), str(p["m"]), f"{p['median']:.2e}", *_times(p))
-        for p in records
-    ]
+    rows = []
+    for p in records:
+        weights, times = p["series"].split(",")[0], (f"{seconds:.4f}" for seconds in costs(p))
+        rows.append((weights, str(p["x"]), str(p["m"]), f"{p['median']:.2e}", *times))
     headings = ("weights", "n", "m", "excess", "seconds measured", "at 1 ms a simulation")
-    return Table(
-        "Multivariate g-and-k, d = 5: error and cost of one estimate", headings, rows, NOTE
-    )
-
-
-def _times(point: Record) -> tuple[str, ...]:
-    return tuple(f"{seconds:.4f}" for seconds in costs(point))
+    title = "Multivariate g-and-k, d = 5: error and cost of one estimate"
+    return Table(title, headings, rows, NOTE)
 
 
 def picture(records: list[Record]) -> Figure:
     """Errors against seconds, as measured and for a simulator of a millisecond."""
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    figure = Figure(figsize=(7.2, 3.4))
     titles = ("as measured here", "with a simulator of 1 ms a run")
     for j, (axes, title) in enumerate(zip(figure.subplots(1, 2, sharey=True), titles, strict=True)):
-        for number, name in enumerate((EQUAL, OPTIMAL)):
-            points = [point for point in records if point["series"] == name]
-            seconds = [costs(point)[j] for point in points]
-            draw_curve(axes, seconds, [point["excess"] for point in points], number, name)
+        for number, (name, points) in enumerate(group(records, "series").items()):
+            draw_curve(axes, [costs(point)[j] for point in points], points, number, name)
         label_axes(axes, "seconds an estimate", "excess squared MMD" if j == 0 else "")
         axes.set_title(title, fontsize=9)
     return figure
@@ -102,8 +85,7 @@ FIGURE3D = Experiment(
     name="figure3d",
     shows="error against cost: optimal weights are below equal ones at equal cost",
     takes="1 min",
-    repeats=50,
-    quick_repeats=10,
+    repeats=(50, 10),
     steps=lambda plan: 2 * len(_sizes(plan)),
     run=run,
     table=table,

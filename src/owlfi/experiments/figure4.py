@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +16,16 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
+from owlfi.experiments.composite_cases import EQUAL, MEDIAN, OBSERVED, SIMULATED, SOBOL, model
 from owlfi.experiments.excess import sample
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference import minimum_distance
 from owlfi.measures import Uniform
-from owlfi.models import multivariate_g_and_k
-from owlfi.points.sequences import iid, sobol
+from owlfi.points.sequences import sobol
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
-from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
-from owlfi.show.plots import hide_frame
+from owlfi.problem.rules import Rule, VStatistic
 
-DIM = 5
-SIMULATED = 100
-OBSERVED = 500
-KURTOSIS = 0.1
 PRIOR = Prior(
     theta_1=Uniform(-5, 10),
     theta_2=Uniform(0, 5),
@@ -37,30 +33,27 @@ PRIOR = Prior(
     theta_5=Uniform(-0.57, 0.57),
 )
 RULES: dict[str, Rule] = {
-    "V": VStatistic(SIMULATED, iid),
-    "OW": OptimallyWeighted(SIMULATED, iid, "median"),
-    "OW, Sobol": OptimallyWeighted(SIMULATED, sobol, "median"),
+    "V": EQUAL,
+    "OW": MEDIAN,
+    "OW, Sobol": SOBOL,
     "tuned, Sobol": VStatistic(SIMULATED, sobol),  # tuned at its first estimate
 }
 _CHUNK = 10
 _REFINED = 12  # searches: there are other minima at both ends of theta_3
-_RANGE = 3.0  # of a histogram, in interquartile ranges of the estimates by optimal weights
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Ten data sets a step, the same ones for every rule, points of its own for each estimate."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name in RULES:
-            for numbers in plan.chunks(_CHUNK):
-                thetas = pool.map(partial(_estimate, key, name), numbers)
-                yield {"rule": name, "thetas": list(thetas)}
+        for name, numbers in product(RULES, plan.chunks(_CHUNK)):
+            thetas = pool.map(partial(_estimate, key, name), numbers)
+            yield {"rule": name, "thetas": list(thetas)}
 
 
 def _estimate(key: Key[Array, ""], name: str, number: int) -> list[float]:
-    simulator = multivariate_g_and_k(DIM).fix(theta_4=KURTOSIS)
     data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
-    x = sample(data_key, simulator, jnp.asarray(simulator.theta), OBSERVED)
-    problem, retune = Problem(simulator, x, prior=PRIOR), name.startswith("tuned")
+    x = sample(data_key, model(), jnp.asarray(model().theta), OBSERVED)
+    problem, retune = Problem(model(), x, prior=PRIOR), name.startswith("tuned")
     estimate = minimum_distance(fit_key, problem, RULES[name], refined=_REFINED, retune=retune)
     return np.asarray(estimate.theta).tolist()
 
@@ -69,7 +62,7 @@ def arrange(records: list[Record]) -> dict[str, Record]:
     """By rule: the estimates, their spread, and how many are far outside the others' range."""
     estimates = _gather_estimates(records)
     low, high = _ranges(estimates)
-    truth = _truth()
+    truth = np.asarray(model().theta)
     return {
         name: {
             "estimates": thetas.tolist(),
@@ -89,14 +82,10 @@ def _gather_estimates(records: list[Record]) -> dict[str, np.ndarray]:
     }
 
 
-def _truth() -> np.ndarray:
-    return np.asarray(multivariate_g_and_k(DIM).fix(theta_4=KURTOSIS).theta)
-
-
 def _ranges(estimates: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Where a histogram of the last rule's estimates would end."""
+    """Three interquartile ranges to both sides of the last rule's estimates."""
     first, middle, third = np.quantile(list(estimates.values())[-1], [0.25, 0.5, 0.75], axis=0)
-    reach = np.maximum(_RANGE * (third - first), 1e-3)
+    reach = np.maximum(3 * (third - first), 1e-3)
     return middle - reach, middle + reach
 
 
@@ -117,19 +106,18 @@ def table(records: list[Record]) -> Table:
 
 def picture(records: list[Record]) -> Figure:
     """Histograms: a row for each rule, a column for each parameter, outliers counted."""
-    estimates = _gather_estimates(records)
-    low, high = _ranges(estimates)
+    estimates, results = _gather_estimates(records), arrange(records)
+    (low, high), truth = _ranges(estimates), np.asarray(model().theta)
     rows, columns = len(estimates), len(PRIOR.names)
-    figure = Figure(figsize=(9, 1.2 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(9, 1.2 * rows + 0.6))
     axes = figure.subplots(rows, columns, sharex="col", sharey="col", squeeze=False)
     for row, (rule, thetas) in zip(axes, estimates.items(), strict=True):
         row[0].set_ylabel(rule)
         for j, ax in enumerate(row):
-            outside = int(((thetas[:, j] < low[j]) | (thetas[:, j] > high[j])).sum())
+            outside = results[rule]["outliers"][j]
             ax.hist(thetas[:, j], np.linspace(low[j], high[j], 25), color="C0", alpha=0.7)
-            ax.axvline(_truth()[j], color="k", linewidth=0.8)
+            ax.axvline(truth[j], color="k", linewidth=0.8)
             ax.text(1, 0.95, f"{outside} outside", transform=ax.transAxes, ha="right", va="top")
-            hide_frame(ax)
     for ax, name in zip(axes[-1], PRIOR.names, strict=True):
         ax.set_xlabel(name)
     return figure
@@ -139,8 +127,7 @@ FIGURE4 = Experiment(
     name="figure4",
     shows="a hundred minimum-distance estimates: optimal weights concentrate, V has outliers",
     takes="3 min",
-    repeats=100,
-    quick_repeats=10,
+    repeats=(100, 10),
     steps=lambda plan: len(RULES) * len(plan.chunks(_CHUNK)),
     run=run,
     table=table,

@@ -1,6 +1,7 @@
 """Exact maximum likelihood, where there is one to compare with."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,17 +16,10 @@ from owlfi.problem.prior import Prior
 
 LogLikelihood = Callable[[Array, Array], Array]
 
-_BISECTIONS = 60
-_FURTHEST = 12.0
-_INSIDE = 1e-4
-
 
 def g_and_k_log_likelihood(theta: Float[Array, " 4"], x: Float[Array, "n 1"]) -> Array:
     """Σ log φ(z_i) - log Q'(z_i), where the quantile function Q has Q(z_i) = x_i."""
-
-    def quantile(z: Array) -> Array:
-        return g_and_k_quantile(theta, z)
-
+    quantile = partial(g_and_k_quantile, theta)
     z = jax.lax.stop_gradient(_inverse(quantile, x))
     one = jax.vmap(jax.grad(lambda number: quantile(number[None, None])[0, 0]))
     # One Newton step passes the derivative by theta through the search for z.
@@ -40,8 +34,8 @@ def _inverse(quantile: Callable[[Array], Array], x: Array) -> Array:
         below = quantile(middle) < x
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
-    ends = jnp.full_like(x, -_FURTHEST), jnp.full_like(x, _FURTHEST)
-    return jax.lax.fori_loop(0, _BISECTIONS, halve, ends)[0]
+    ends = jnp.full_like(x, -12.0), jnp.full_like(x, 12.0)
+    return jax.lax.fori_loop(0, 60, halve, ends)[0]
 
 
 def moving_average_log_likelihood(theta: Float[Array, " 2"], x: Float[Array, "n d"]) -> Array:
@@ -61,7 +55,6 @@ def maximum_likelihood(
         return -float(value), -np.asarray(gradient)
 
     low, high = (np.asarray(end) for end in prior.bounds)
-    inside = _INSIDE * (high - low)
-    bounds = list(zip(low + inside, high - inside, strict=True))
-    found = scipy.optimize.minimize(negative, np.asarray(start), jac=True, bounds=bounds)
-    return found.x
+    inside = 1e-4 * (high - low)
+    bounds = scipy.optimize.Bounds(low + inside, high - inside)
+    return scipy.optimize.minimize(negative, np.asarray(start), jac=True, bounds=bounds).x

@@ -1,8 +1,7 @@
 """Table 1: six simulators, equal and optimal weights, independent and Sobol points."""
 
 from collections.abc import Callable, Iterator
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +10,12 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi.experiments.excess import (
-    LAW_POINTS,
-    Setting,
-    excesses,
-    sample,
-    set_up,
-    simulate_rows,
-)
+from owlfi.experiments.curves import label_models
+from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, sample, set_up, simulate_rows
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.mmd import data_term, squared_mmd
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
-from owlfi.show.plots import hide_frame
 from owlfi.weights.median import paper_weights
 
 OBSERVED = 10_000
@@ -31,8 +23,7 @@ SIMULATED = 256
 _CHUNK = 10  # repeats a step
 _POINTS = {"iid": iid, "rqmc": sobol}
 _ESTIMATORS = ("v", "ow")
-_CASES = list(product(_POINTS, _ESTIMATORS))
-_LABELS = {
+_CASES = {
     ("iid", "v"): "iid, V-statistic",
     ("iid", "ow"): "iid, optimal weights",
     ("rqmc", "v"): "RQMC, V-statistic",
@@ -40,44 +31,33 @@ _LABELS = {
 }
 
 
-class Row(NamedTuple):
-    """A simulator, and the paper's means and standard deviations in units of 1e-3."""
-
-    make: Callable[[], Simulator]
-    paper: tuple[tuple[float, float], ...]  # iid v, iid ow, rqmc v, rqmc ow
-
-
-ROWS = {
-    "g-and-k": Row(models.g_and_k, ((2.25, 1.52), (0.086, 0.049), (0.060, 0.037), (0.059, 0.037))),
-    "two moons": Row(
-        models.two_moons, ((2.36, 1.94), (0.057, 0.054), (0.056, 0.044), (0.055, 0.044))
-    ),
-    "bivariate beta": Row(
-        models.bivariate_beta, ((2.13, 1.17), (0.555, 0.227), (0.222, 0.111), (0.193, 0.088))
-    ),
-    "MA(2)": Row(
-        models.moving_average, ((2.42, 0.80), (0.705, 0.107), (0.381, 0.054), (0.322, 0.052))
-    ),
-    "M/G/1 queue": Row(models.queue, ((2.52, 1.19), (1.71, 0.568), (0.595, 0.134), (0.646, 0.202))),
-    "Lotka-Volterra": Row(
-        models.lotka_volterra, ((2.13, 1.10), (2.04, 0.956), (1.44, 0.955), (1.42, 0.942))
-    ),
+ROWS: dict[str, Callable[[], Simulator]] = {
+    "g-and-k": models.g_and_k,
+    "two moons": models.two_moons,
+    "bivariate beta": models.bivariate_beta,
+    "MA(2)": models.moving_average,
+    "M/G/1 queue": models.queue,
+    "Lotka-Volterra": models.lotka_volterra,
+}
+PAPER = {  # means and standard deviations in units of 1e-3, for each of the cases
+    "g-and-k": ((2.25, 1.52), (0.086, 0.049), (0.060, 0.037), (0.059, 0.037)),
+    "two moons": ((2.36, 1.94), (0.057, 0.054), (0.056, 0.044), (0.055, 0.044)),
+    "bivariate beta": ((2.13, 1.17), (0.555, 0.227), (0.222, 0.111), (0.193, 0.088)),
+    "MA(2)": ((2.42, 0.80), (0.705, 0.107), (0.381, 0.054), (0.322, 0.052)),
+    "M/G/1 queue": ((2.52, 1.19), (1.71, 0.568), (0.595, 0.134), (0.646, 0.202)),
+    "Lotka-Volterra": ((2.13, 1.10), (2.04, 0.956), (1.44, 0.955), (1.42, 0.942)),
 }
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Estimates between 256 simulations and 10,000 observations, and excesses, of a few repeats."""
-    for number, (name, row) in enumerate(ROWS.items()):
+    for number, (name, make) in enumerate(ROWS.items()):
         own_key, points = jax.random.fold_in(key, number), plan.choose(LAW_POINTS, 2**13)
-        setting, repeat_key = set_up(own_key, row.make(), points, exact=True)
+        setting, repeat_key = set_up(own_key, make(), points, exact=True)
         for chunk in plan.chunks(_CHUNK):
             keys = [jax.random.fold_in(repeat_key, repeat) for repeat in chunk]
-            yield {
-                "model": name,
-                "s": setting.simulator.measure.dim,
-                "floor": setting.law.floor(OBSERVED),
-                **_repeat(keys, setting),
-            }
+            about = {"model": name, "s": setting.simulator.measure.dim}
+            yield about | {"floor": setting.law.floor(OBSERVED)} | _repeat(keys, setting)
 
 
 def _repeat(keys: list[Array], setting: Setting) -> Record:
@@ -96,11 +76,8 @@ def _repeat(keys: list[Array], setting: Setting) -> Record:
             weights.append(w := jnp.stack([equal, optimal]))
             estimates.append(squared_mmd(data_kernel, jnp.stack([y, y]), x, w, data_term=term))
     errors = excesses(data_kernel, law, jnp.stack(samples), jnp.stack(weights))
-    return {
-        "d": samples[0].shape[1],
-        "estimates": _by_points(estimates),
-        "excesses": _by_points(errors),
-    }
+    d = samples[0].shape[1]
+    return {"d": d, "estimates": _by_points(estimates), "excesses": _by_points(errors)}
 
 
 def _by_points(values: Any) -> dict[str, list[list[float]]]:
@@ -117,7 +94,7 @@ def arrange(records: list[Record]) -> dict[str, Record]:
 def _summarise(name: str, records: list[Record]) -> Record:
     result: Record = {key: records[0][key] for key in ("s", "d", "floor")}
     result["repeats"] = sum(len(record["estimates"]["iid"]) for record in records)
-    for (points, estimator), paper in zip(_CASES, ROWS[name].paper, strict=True):
+    for (points, estimator), paper in zip(_CASES, PAPER[name], strict=True):
         column = _ESTIMATORS.index(estimator)
         values, errors = (
             np.concatenate([np.array(record[what][points])[:, column] for record in records])
@@ -142,7 +119,7 @@ def table(records: list[Record]) -> Table:
     return Table(
         f"Squared MMD in units of 1e-3 (m = {SIMULATED}, n = {OBSERVED:,}): mean (standard "
         "deviation)",
-        ("model", *_LABELS.values()),
+        ("model", *_CASES.values()),
         rows,
         "Every mean holds the floor (1 - E k(x, x')) / n, about 0.06, which comes from the "
         "observations; the excess is the estimator's own error, against the law of y.",
@@ -161,30 +138,23 @@ def _cell(result: Record) -> str:
 def picture(records: list[Record]) -> Figure:
     """Our means with two standard errors, the paper's beside them, and the excess of each."""
     results = arrange(records)
-    kept = list(results.values())
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    repeats = np.array([result["repeats"] for result in results.values()])
+    figure = Figure(figsize=(7.2, 4.2))
     axes = figure.subplots()
-    styles = ("o", "s", "^", "D")
-    for j, (case, marker) in enumerate(zip(_CASES, styles, strict=True)):
-        cells = [result[case[0]][case[1]] for result in kept]
+    for j, ((points, estimator), label) in enumerate(_CASES.items()):
+        cells = [result[points][estimator] for result in results.values()]
         place = np.arange(len(results)) + 0.18 * (j - 1.5)
-        color = "0.45" if case[1] == "v" else "C0"
-        fill = color if case[0] == "iid" else "white"
-        means = [cell["mean"] for cell in cells]
-        bars = [
-            2 * cell["std"] / np.sqrt(r["repeats"]) for cell, r in zip(cells, kept, strict=True)
-        ]
-        drawn = axes.errorbar(place, means, bars, fmt=marker, color=color, linewidth=0.8)
-        drawn[0].set(markerfacecolor=fill, label=_LABELS[case])
+        color = "0.45" if estimator == "v" else "C0"
+        fill = color if points == "iid" else "white"
+        means, stds = ([cell[what] for cell in cells] for what in ("mean", "std"))
+        bars = 2 * np.array(stds) / np.sqrt(repeats)
+        drawn = axes.errorbar(place, means, bars, fmt="os^D"[j], color=color, linewidth=0.8)
+        drawn[0].set(markerfacecolor=fill, label=label)
         axes.plot(place + 0.06, [c["paper"]["mean"] for c in cells], "k_", markersize=7)
         axes.plot(place, [c["excess_mean"] for c in cells], "x", color=color, markersize=4)
     axes.plot([], [], "k_", label="the paper's mean")
     axes.plot([], [], "x", color="0.3", markersize=4, label="excess over the exact law")
-    axes.set_yscale("log")
-    axes.set_xticks(range(len(results)), list(results))
-    axes.set_ylabel("squared MMD")
-    axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.16))
-    hide_frame(axes)
+    label_models(axes, list(results), "squared MMD", columns=3)
     return figure
 
 
@@ -192,8 +162,7 @@ TABLE1 = Experiment(
     name="table1",
     shows="six simulators: optimal against equal weights, beside the paper's Table 1",
     takes="5 min",
-    repeats=100,
-    quick_repeats=2,
+    repeats=(100, 2),
     steps=lambda plan: len(ROWS) * len(plan.chunks(_CHUNK)),
     run=run,
     table=table,

@@ -5,6 +5,7 @@ are compared by how many of the accepted directions a near-exact posterior accep
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,6 @@ from owlfi.models.wind_farm import StoredRuns, stored_runs, wind_farm
 from owlfi.points.sequences import iid
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations, simulate
-from owlfi.show.plots import hide_frame
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
@@ -30,9 +30,7 @@ from owlfi.weights.tuned import tuned_weights
 
 TRUTH = 20.0
 SHARES = (0.05, 0.1)
-LIVE_DIRECTIONS = 200
 _NOISE = Normal(0, 1)
-_QUANTILES = 300
 
 Weighting = Callable[[Problem, Array, Array], Quadrature]
 
@@ -51,60 +49,54 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Every rule on the stored runs, then on live ones of the same size or a part of it."""
     stored = stored_runs()
     yield from _compare("stored", stored)
-    yield from _compare("live", _run_live(key, stored, plan.choose(LIVE_DIRECTIONS, 20)))
+    yield from _compare("live", _run_live(key, stored, plan.choose(200, 20)))
 
 
 def _compare(runs: str, stored: StoredRuns) -> Iterator[Record]:
     problem = Problem(wind_farm(), stored.x)
-    reference = near_exact_distances(problem, stored)
-    for share in SHARES:
-        yield _record(runs, "near-exact", share, stored.theta, reference, reference)
-    for name, weighting in RULES.items():
-        quadrature = weighting(problem, stored.u, stored.y)
-        found = measure_distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
+    exact = near_exact_distances(problem, stored)
+    for name in ("near-exact", *RULES):
+        found = exact
+        if name in RULES:
+            quadrature = RULES[name](problem, stored.u, stored.y)
+            found = measure_distances(problem, Simulations(stored.theta, quadrature, stored.y, 0))
         for share in SHARES:
-            yield _record(runs, name, share, stored.theta, found, reference)
+            about = {"runs": runs, "rule": name, "share": share}
+            yield about | _summarise(share, stored.theta, found, exact)
 
 
 def near_exact_distances(problem: Problem, stored: StoredRuns) -> Float[np.ndarray, " t"]:
     """The squared MMD of 300 quantiles of a quadratic fit of y on u, for each direction."""
-    z = jnp.asarray(norm.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+    z = jnp.asarray(norm.ppf((np.arange(300) + 0.5) / 300))
 
     def fit_quantiles(u: Array, y: Array) -> Array:
         coefficients = jnp.linalg.lstsq(jnp.vander(u[:, 0], 3), y)[0]
         return jnp.vander(z, 3) @ coefficients
 
     y = jax.vmap(fit_quantiles)(stored.u, stored.y)
-    return np.asarray(
-        squared_mmd(problem.data_kernel, y, problem.observed, data_term=problem.data_term())
-    )
+    term = problem.data_term()
+    return np.asarray(squared_mmd(problem.data_kernel, y, problem.observed, data_term=term))
 
 
 def _run_live(key: Key[Array, ""], stored: StoredRuns, directions: int) -> StoredRuns:
     """Directions spread over the prior with noise of their own, run through the wake model."""
-    simulator = wind_farm()
     theta = jnp.linspace(0, 30, directions + 2)[1:-1, None]
     u = iid(key, directions * stored.u.shape[1], _NOISE).reshape(directions, -1, 1)
-    made = simulate(simulator, theta, unweighted(u), check=False)
+    made = simulate(wind_farm(), theta, unweighted(u), check=False)
     return StoredRuns(theta, u, made.y, stored.x)
 
 
-def _record(
-    runs: str, rule: str, share: float, theta: Array, found: np.ndarray, reference: np.ndarray
-) -> Record:
+def _summarise(share: float, theta: Array, found: np.ndarray, exact: np.ndarray) -> Record:
     count = round(share * len(found))
-    kept, exact = (np.argsort(d, kind="stable")[:count] for d in (found, reference))
+    kept, right = (np.argsort(d, kind="stable")[:count] for d in (found, exact))
     draws = np.asarray(theta)[kept, 0]
     return {
-        "runs": runs,
-        "rule": rule,
-        "share": share,
         "mean": float(draws.mean()),
         "sd": float(draws.std()),
         "rmse": float(np.sqrt(np.mean((draws - TRUTH) ** 2))),
         "width95": float(np.diff(np.quantile(draws, [0.025, 0.975]))[0]),
         "share_within_1": float(np.mean(np.abs(draws - TRUTH) < 1)),
-        "overlap": len(np.intersect1d(kept, exact)) / count,
+        "overlap": len(np.intersect1d(kept, right)) / count,
         "draws": draws.tolist(),
     }
 
@@ -139,22 +131,16 @@ def table(records: list[Record]) -> Table:
 
 def picture(records: list[Record]) -> Figure:
     """Histograms of the accepted directions, near-exact ones behind each rule."""
-    stored = [r for r in records if r["runs"] == "stored"]
-    names = list(dict.fromkeys(r["rule"] for r in stored if r["rule"] != "near-exact"))
-    figure = Figure(figsize=(9, 2 * len(SHARES) + 0.4), layout="constrained")
-    axes = figure.subplots(
-        len(SHARES), max(len(names), 1), sharex=True, sharey="row", squeeze=False
-    )
-    draws = {(r["rule"], r["share"]): r["draws"] for r in stored}
+    draws = {(r["rule"], r["share"]): r["draws"] for r in records if r["runs"] == "stored"}
+    figure = Figure(figsize=(9, 2 * len(SHARES) + 0.4))
+    axes = figure.subplots(len(SHARES), len(RULES), sharex=True, sharey="row")
     bins = np.linspace(0, 30, 31)
-    for row, share in zip(axes, SHARES, strict=True):
-        for ax, name in zip(row, names, strict=False):
-            ax.hist(draws.get(("near-exact", share), []), bins, color="0.8", label="near-exact")
-            ax.hist(draws.get((name, share), []), bins, histtype="step", color="C0", label=name)
-            ax.axvline(TRUTH, color="k", linewidth=0.8)
-            ax.set_title(f"{name}, {share:.0%}", fontsize=9)
-            hide_frame(ax)
-    axes[0, 0].legend(["near-exact", "rule", "truth"], frameon=False, fontsize=7)
+    for ax, (share, name) in zip(axes.flat, product(SHARES, RULES), strict=True):
+        ax.hist(draws.get(("near-exact", share), []), bins, color="0.8", label="near-exact")
+        ax.hist(draws.get((name, share), []), bins, histtype="step", color="C0", label=name)
+        ax.axvline(TRUTH, color="k", linewidth=0.8)
+        ax.set_title(f"{name}, {share:.0%}", fontsize=9)
+    axes[0, 0].legend(["near-exact", "rule", "truth"], fontsize=7)
     for ax in axes[-1]:
         ax.set_xlabel("direction (degrees)", fontsize=8)
     return figure
@@ -164,8 +150,7 @@ WINDFARM = Experiment(
     name="windfarm",
     shows="ABC on the wind farm: optimal weights find what the exact posterior finds",
     takes="2 min",
-    repeats=1,
-    quick_repeats=1,
+    repeats=(1, 1),
     steps=lambda plan: 2 * len(SHARES) * (1 + len(RULES)),
     run=run,
     table=table,

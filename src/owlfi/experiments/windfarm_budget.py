@@ -23,7 +23,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import wasserstein_distance
 
 from owlfi.campaign import Campaign
-from owlfi.experiments.experiment import Experiment, Plan, Record, Table
+from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.inference.abc import accept
 from owlfi.kernels import SquaredExponential
 from owlfi.mmd import squared_mmd
@@ -33,7 +33,6 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import simulate
 from owlfi.problem.simulator import Simulator
 from owlfi.results import Posterior
-from owlfi.show.plots import hide_frame
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.quadrature import Quadrature
 
@@ -42,10 +41,8 @@ THETAS, POINTS = 1000, 10
 BUDGET = 1000
 PILOT, BATCH = 30, 23
 _NODES = np.array([-3.0, 0.0, 3.0])
-_TABLE, _QUICK_TABLE = 3000, 300  # directions
-_CHECKED, _QUICK_CHECKED = 300, 30
 _DENSE = 12_000
-_QUADRATURE = 60
+_BASE_KERNEL = SquaredExponential(jnp.array(1.0))
 
 
 class WakeTable(eqx.Module):
@@ -63,7 +60,7 @@ def tabulate_wakes(directions: int) -> Simulator:
     """The wind farm with its wake model run at so many directions, three points u each."""
     model = wind_farm()
     theta = jnp.linspace(0, 30, directions + 1)[:-1] + 15 / directions
-    u = optimal_weights(_base_kernel(), model.measure, _NODES)
+    u = optimal_weights(_BASE_KERNEL, model.measure, _NODES)
     y = np.asarray(simulate(model, theta[:, None], u, check=False).y)[..., 0]
     coefficients = np.linalg.solve(np.vander(_NODES, increasing=True), y.T)
     table = WakeTable(theta, jnp.asarray(coefficients))
@@ -76,14 +73,14 @@ def table_errors(key: Key[Array, ""], table: Simulator, count: int) -> Float[np.
     assert model.prior is not None
     thetas = model.prior.sample(keys[0], count)
     u = iid(keys[1], count, model.measure)[:, None]
-    pairs = optimal_weights(_base_kernel(), model.measure, u)
+    pairs = optimal_weights(_BASE_KERNEL, model.measure, u)
     both = [simulate(one, thetas, pairs, check=False).y for one in (table, model)]
     return np.abs(np.asarray(both[0] - both[1])).ravel()
 
 
 def near_exact_directions(problem: Problem) -> Float[np.ndarray, " n"]:
     """The directions of a dense grid that the squared MMD by a fine Gauss rule over u accepts."""
-    nodes, weights = (jnp.asarray(part) for part in hermegauss(_QUADRATURE))
+    nodes, weights = (jnp.asarray(part) for part in hermegauss(60))
     thetas = 30 * (np.arange(_DENSE) + 0.5)[:, None] / _DENSE
     y = jax.lax.map(lambda t: problem.simulator.rows(t, nodes[:, None]), jnp.asarray(thetas))
     found = squared_mmd(problem.data_kernel, y, problem.observed, weights / weights.sum())
@@ -95,7 +92,7 @@ def run_full_design(key: Key[Array, ""], problem: Problem, *, own_points: bool =
     theta_key, noise_key = jax.random.split(key)
     if own_points:
         u = iid(noise_key, THETAS * POINTS, problem.simulator.measure).reshape(THETAS, POINTS, 1)
-        quadrature = optimal_weights(_base_kernel(), problem.simulator.measure, u)
+        quadrature = optimal_weights(_BASE_KERNEL, problem.simulator.measure, u)
     else:
         quadrature = _weigh_sobol_points(noise_key, problem.simulator)
     thetas = problem.prior.sample(theta_key, THETAS)
@@ -106,27 +103,28 @@ def run_full_design(key: Key[Array, ""], problem: Problem, *, own_points: bool =
 def run_campaign(key: Key[Array, ""], problem: Problem, store: Path) -> tuple[Posterior, Campaign]:
     """A campaign of at most 1,000 calls that proposes its own directions."""
     pilot_key, noise_key, explore_key = jax.random.split(key, 3)
-    simulator = problem.simulator
     pilot = problem.prior.starts(pilot_key, PILOT)
-    quadrature = _weigh_sobol_points(noise_key, simulator)
-    campaign = Campaign.create(store, simulator, pilot, quadrature)
-    # Without costs the design is the same however long its runs took.
-    options: dict[str, Any] = {"share": SHARE, "costs": False, "executor": "here"}
-    campaign.explore(explore_key, problem, budget=BUDGET, batch=BATCH, **options)
+    quadrature = _weigh_sobol_points(noise_key, problem.simulator)
+    campaign = Campaign.create(store, problem.simulator, pilot, quadrature)
+    campaign.explore(
+        explore_key,
+        problem,
+        budget=BUDGET,
+        batch=BATCH,
+        share=SHARE,
+        costs=False,  # the design is the same however long its runs took
+        executor="here",
+    )
     return accept(problem, campaign.results(partial=True), share=SHARE), campaign
 
 
-def _base_kernel() -> SquaredExponential:
-    return SquaredExponential(jnp.array(1.0))
-
-
 def _weigh_sobol_points(key: Key[Array, ""], simulator: Simulator) -> Quadrature:
-    return optimal_weights(_base_kernel(), simulator.measure, sobol(key, POINTS, simulator.measure))
+    return optimal_weights(_BASE_KERNEL, simulator.measure, sobol(key, POINTS, simulator.measure))
 
 
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """Each repeat on the table; the first also with the wake model itself."""
-    size, checked = plan.choose((_TABLE, _CHECKED), (_QUICK_TABLE, _QUICK_CHECKED))
+    size, checked = plan.choose((3000, 300), (300, 30))  # directions
     x = stored_runs().x
     table = Problem(tabulate_wakes(size), x)
     errors = table_errors(jax.random.fold_in(key, plan.repeats), table.simulator, checked)
@@ -138,9 +136,8 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
             store = Path(folder) / f"{number}.sqlite"
             record = _record("table", number, exact, *run_campaign(keys[0], table, store))
-            paper, shared = (
-                run_full_design(keys[1], table, own_points=own) for own in (True, False)
-            )
+            paper = run_full_design(keys[1], table)
+            shared = run_full_design(keys[1], table, own_points=False)
             record |= {"full": _distance(paper, exact), "full, shared u": _distance(shared, exact)}
             record |= {"exact": exact.tolist(), "full_draws": paper.draws[:, 0].tolist()}
             yield record | about
@@ -180,11 +177,10 @@ def arrange(records: list[Record]) -> Record:
     """The distances of all repeats, and what they come to."""
     repeats, wakes = _split_records(records)
     distances = {name: [r[name] for r in repeats] for name in _DESIGNS}
-    pairs = {name: _no_farther(repeats, name) for name in _DESIGNS if name != "budgeted"}
     table = ("table_size", "checked", "largest_error", "median_error")
     return {
         "median": {name: float(np.median(values)) for name, values in distances.items()},
-        "no_farther": pairs,
+        "no_farther": {name: _no_farther(repeats, name) for name in ("full", "full, shared u")},
         "repeats": len(repeats),
         "most_calls": max(r["calls"] for r in records),
         "wake_model": [{"calls": r["calls"], "budgeted": r["budgeted"]} for r in wakes],
@@ -194,8 +190,8 @@ def arrange(records: list[Record]) -> Record:
 
 
 def _split_records(records: list[Record]) -> tuple[list[Record], list[Record]]:
-    wakes = [r for r in records if r["model"] == "wake model"]
-    return [r for r in records if r["model"] == "table"], wakes
+    by_model = group(records, "model")
+    return by_model.get("table", []), by_model.get("wake model", [])
 
 
 def _no_farther(repeats: list[Record], name: str) -> int:
@@ -227,7 +223,7 @@ def table(records: list[Record]) -> Table:
 def picture(records: list[Record]) -> Figure:
     """Distances of all repeats, and the posteriors of the first."""
     repeats, _ = _split_records(records)
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(9, 3.6))
     left, right = figure.subplots(1, 2)
     for name, marker in (("full", "o"), ("full, shared u", "x")):
         pairs = np.array([(r[name], r["budgeted"]) for r in repeats]).reshape(-1, 2)
@@ -236,40 +232,36 @@ def picture(records: list[Record]) -> Figure:
     left.plot(line, line, color="0.6", linewidth=0.8)
     left.set(xlabel="distance of the full design, 10,000 runs (degrees)", xlim=line, ylim=line)
     left.set_ylabel("distance of the campaign, 1,000 runs")
-    left.legend(frameon=False, fontsize=8, loc="upper left")
+    left.legend(fontsize=8, loc="upper left")
     for record in repeats[:1]:
         _draw_posteriors(right, record)
-    for ax in (left, right):
-        hide_frame(ax)
     return figure
 
 
 def _draw_posteriors(ax: Any, record: Record) -> None:
     """Distribution functions: the distance is the area between two of them."""
-    for name, label, color in (
-        ("exact", "near-exact", "0.6"),
-        ("full_draws", "full design", "C0"),
-        ("draws", "campaign", "C2"),
+    for name, label, color, width in (
+        ("exact", "near-exact", "0.6", 3.0),
+        ("full_draws", "full design", "C0", 1.0),
+        ("draws", "campaign", "C2", 1.0),
     ):
         draws = np.array(record[name])
         weights = np.array(record["weights"]) if name == "draws" else np.full_like(draws, 1)
         order = np.argsort(draws)
         places = np.concatenate([[8.0], draws[order], [22.0]])
         heights = np.concatenate([[0.0], np.cumsum(weights[order]) / weights.sum(), [1.0]])
-        width = 3.0 if name == "exact" else 1.0
         ax.step(places, heights, where="post", color=color, label=label, linewidth=width)
     ax.plot(record["proposed"], np.full(len(record["proposed"]), -0.03), "|", color="k")
     ax.set(xlabel="direction (degrees); ticks: those proposed", xlim=(8, 22), ylim=(-0.06, 1.02))
     ax.set_ylabel("distribution function, first repeat")
-    ax.legend(frameon=False, fontsize=8, loc="upper center")
+    ax.legend(fontsize=8, loc="upper center")
 
 
 WINDFARM_BUDGET = Experiment(
     name="windfarm-budget",
     shows="ABC on the wind farm from a tenth of the runs, at directions that a campaign proposes",
     takes="5 min",
-    repeats=20,
-    quick_repeats=2,
+    repeats=(20, 2),
     steps=lambda plan: plan.repeats + 1,
     run=run,
     table=table,

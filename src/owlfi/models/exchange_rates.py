@@ -7,13 +7,11 @@ from jaxtyping import Array, Float
 
 from owlfi.problem.observed import read_csv
 
-PUBLISHED = 501
-"""How many rates the paper uses; which ones it does not say."""
-_ALL = 1867
 
-
-def exchange_rates(n: int = PUBLISHED) -> Float[Array, "n 1"]:
+def exchange_rates(n: int = 501) -> Float[Array, "n 1"]:
     """The first n daily US dollars per Canadian dollar from 1980 on, at most 1867.
+
+    The paper uses 501 and does not say which.
 
     >>> exchange_rates().shape
     (501, 1)
@@ -28,4 +26,4 @@ def daily_changes() -> Float[Array, "1866 1"]:
     >>> daily_changes().shape
     (1866, 1)
     """
-    return 100 * jnp.diff(jnp.log(exchange_rates(_ALL)), axis=0)
+    return 100 * jnp.diff(jnp.log(exchange_rates(1867)), axis=0)

@@ -116,18 +116,13 @@ def _thrust(resistance: Float[Array, ""]) -> Thrust:
     return Thrust(induction, coefficient, 0.2 * DIAMETER * jnp.sqrt((1 + q) / (2 * q)))
 
 
-def _farm() -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    x, y = np.meshgrid(SPACING * np.arange(-13, 2), SPACING * np.arange(-2, 12))
-    return x.ravel(), y.ravel()
-
-
 def _rotate(x: Array | np.ndarray, y: Array | np.ndarray, angle: Array) -> tuple[Array, Array]:
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     return cos * x - sin * y, sin * x + cos * y
 
 
 def _turbines(angle: Float[Array, ""]) -> Turbines:
-    along, across = _rotate(*_farm(), angle)
+    along, across = _rotate(_FARM_X, _FARM_Y, angle)
     behind_box = _rotate(*_BOX_CORNERS, angle)[0].max()
     kept = (along > -UPWIND_REACH) & (jnp.abs(across) < SIDE_REACH) & (along < behind_box)
     order = jnp.argsort(jnp.where(kept, along, -jnp.inf))[-MOST_TURBINES:]
@@ -162,11 +157,6 @@ def _half_angle(radius: Array, other: Array, distance: Array) -> Array:
     return jnp.arccos(jnp.clip(cosine, -1 + 1e-15, 1 - 1e-15))  # finite slope where circles touch
 
 
-def _added_turbulence(induction: Array, downwind: Array) -> Array:
-    strength = 0.73 * induction**0.8325 * TURBULENCE**0.0325
-    return strength * (DIAMETER / downwind) ** 0.32
-
-
 def _propagate(turbines: Turbines, thrust: Thrust) -> tuple[Wakes, Float[Array, ""]]:
     """All wakes, and the speed that enters the turbine at the origin."""
 
@@ -193,7 +183,8 @@ def _effect_on_rotors(
     sigma = wake.growth * downwind + thrust.width
     centre = _centre_deficit(wake.speed, thrust.coefficient, sigma)
     deficit = centre * _rotor_average(offset, sigma)
-    added = _added_turbulence(thrust.induction, downwind) * _overlap(2 * sigma, jnp.abs(offset))
+    strength = 0.73 * thrust.induction**0.8325 * TURBULENCE**0.0325
+    added = strength * (DIAMETER / downwind) ** 0.32 * _overlap(2 * sigma, jnp.abs(offset))
     return jnp.where(hit, deficit, 0.0), jnp.where(hit, added, 0.0)
 
 
@@ -262,6 +253,7 @@ def _rotor_nodes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 _ROTOR_NODES = _rotor_nodes()
+_FARM_Y, _FARM_X = SPACING * np.mgrid[-2:12, -13:2].reshape(2, -1)
 _BOX_CORNERS = SPACING * np.array([-1, 0, -1, 0]), SPACING / 2 * np.array([-1, -1, 1, 1])
 _FULL_BOX = _box(np.linspace(-1, 1, 200), np.full(200, 1 / 200))
 _SMOOTH_BOX = _box(*_gauss_rule_of_even_grid(200, SMOOTH_NODES))

@@ -149,7 +149,7 @@ def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) ->
         axes.axvline(critical_value, color="0.3", linestyle="--", label="critical value")
     axes.axvline(statistic, color="C0", label="observed")
     axes.set(xlabel="statistic", ylabel="count")
-    axes.legend(framealpha=0.9, edgecolor="none", fontsize=7)
+    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=7)
     axes.spines[["top", "right"]].set_visible(False)
 
 
