@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from owlfi.campaign.encoding import decode, encode
-from owlfi.campaign.outcome import RETRIED
-from owlfi.campaign.store import Ending, Failure, Run, as_bytes
+from owlfi.campaign.store import RETRIED, Ending, Failure, Run, as_bytes
+from owlfi.problem.simulations import as_design
+from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -26,6 +27,11 @@ class Design(NamedTuple):
     def facts(self) -> dict[str, Any]:
         """What a store keeps of it."""
         return {"design": encode(tuple(self)), "total": len(self.distinct())}
+
+    @classmethod
+    def fit(cls, simulator: Simulator, thetas: Any, quadrature: Any) -> "Design":
+        """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
+        return cls(np.asarray(as_design(simulator, thetas, quadrature)[0]), quadrature)
 
     @classmethod
     def read(cls, text: str) -> "Design":

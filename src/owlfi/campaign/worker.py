@@ -10,18 +10,9 @@ from typing import Any
 import numpy as np
 
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.outcome import (
-    CRASH,
-    DONE,
-    EXCEPTION,
-    NOT_FINITE,
-    SHAPE,
-    TIMEOUT,
-    CrashError,
-    Outcome,
-    TimeLimitError,
-)
+from owlfi.campaign.external import CrashError, TimeLimitError
 from owlfi.campaign.recipe import load_simulator
+from owlfi.campaign.store import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
 
 _LONGEST_ERROR = 4000
 

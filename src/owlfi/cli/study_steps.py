@@ -8,7 +8,7 @@ import numpy as np
 
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.recipe import as_recipe
-from owlfi.campaign.saving import runs_with_equal_weights
+from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.progress import show_progress
 from owlfi.cli.study import Study
 from owlfi.cli.study_methods import find_method
@@ -36,7 +36,7 @@ def plan_study(study: Study, campaign: Campaign) -> None:
 
     Raises ValueError where the study has changed in another way since.
     """
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         before = store.fact("study") or study.plan
         planned = store.fact("design") is not None
     if planned:
@@ -50,7 +50,7 @@ def _plan_design(study: Study, campaign: Campaign) -> None:
     problem = make_problem(study, campaign)
     quadrature = study.rule.quadrature(key_points, problem)
     draw = problem.prior.sample if study.explore is None else problem.prior.starts
-    with campaign.archive.writing() as store:
+    with campaign.writing() as store:
         store.put(study=study.plan)
     campaign.plan(draw(key_thetas, study.thetas), quadrature)
 
@@ -63,7 +63,7 @@ def _replan_design(study: Study, campaign: Campaign, before: dict[str, Any]) -> 
         key_more = jax.random.fold_in(key_thetas, study.thetas)
         _add_once(campaign, np.asarray(make_problem(study, campaign).prior.sample(key_more, more)))
     if before != study.plan:
-        with campaign.archive.writing() as store:
+        with campaign.writing() as store:
             store.put(study=before | study.plan)
 
 
@@ -135,7 +135,7 @@ def check_data_columns(study: Study, campaign: Campaign) -> None:
 
 
 def _count_columns(campaign: Campaign) -> int | None:
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         return store.fact("columns")
 
 
