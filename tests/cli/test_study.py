@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 import owlfi.inference
 from owlfi.campaign import Campaign
 from owlfi.campaign.results import runs_with_equal_weights
-from owlfi.cli.construct import construct
 from owlfi.cli.main import app
 from owlfi.cli.study import read_study
-from owlfi.cli.study_file import StudyError
+from owlfi.cli.study_file import StudyError, construct
 from owlfi.cli.study_steps import describe_saving, make_campaign, make_problem, plan_study
 from owlfi.problem.simulations import Simulations
 

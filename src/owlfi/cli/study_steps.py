@@ -1,6 +1,7 @@
 """The steps of a study: its campaign, its design, its inference; each goes on where it stopped."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,9 +11,14 @@ from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.recipe import as_recipe
 from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.progress import show_progress
-from owlfi.cli.study import Study
-from owlfi.cli.study_methods import find_method
+from owlfi.cli.study import Study, find_method, read_study
 from owlfi.problem.problem import Problem
+
+
+def open_study(path: Path) -> tuple[Study, Campaign]:
+    """The study in a file, and its campaign."""
+    study = read_study(path)
+    return study, make_campaign(study)
 
 
 def make_campaign(study: Study) -> Campaign:
@@ -122,10 +128,9 @@ def check_data_columns(study: Study, campaign: Campaign) -> None:
     """
     if study.method == "none":
         return
-    known = _count_columns(campaign)
-    if known is None:
+    if _count_columns(campaign) is None:
         campaign.run(budget=1)
-        known = _count_columns(campaign)
+    known = _count_columns(campaign)
     d = study.observed.shape[1]
     if known not in (None, d):
         raise ValueError(
