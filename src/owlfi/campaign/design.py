@@ -56,14 +56,12 @@ class Design(NamedTuple):
 
     def pending(self, endings: Mapping[bytes, Ending], *, retries: int) -> list[tuple[Run, int]]:
         """Runs that have not ended, or may be tried again, with the attempts they had."""
-        pending: dict[bytes, tuple[Run, int]] = {}
-        for run in self.runs():
-            end = endings.get(run.digest)
-            if end is None:
-                pending.setdefault(run.digest, (run, 0))
-            elif end.state in RETRIED and end.attempts <= retries:
-                pending.setdefault(run.digest, (run, end.attempts))
-        return list(pending.values())
+        ends = [(run, endings.get(run.digest)) for run in self.distinct()]
+        return [
+            (run, 0 if end is None else end.attempts)
+            for run, end in ends
+            if end is None or (end.state in RETRIED and end.attempts <= retries)
+        ]
 
     def runs(self) -> Iterator[Run]:
         """All runs, theta by theta; a pair (theta, u) that comes again has its digest again."""

@@ -4,28 +4,32 @@ import multiprocessing
 import os
 import re
 import signal
+import socket
 import sys
 import threading
+import time
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol
 
+import numpy as np
 from pebble import ProcessExpired, ProcessPool
 
 from owlfi._tools.checks import as_count
 from owlfi.campaign.encoding import decode
-from owlfi.campaign.external import check_time_limit, kill_programs
+from owlfi.campaign.external import CrashError, TimeLimitError, check_time_limit, kill_programs
 from owlfi.campaign.recipe import check_program, load_simulator
-from owlfi.campaign.store import CRASH, TIMEOUT, Outcome
-from owlfi.campaign.worker import row_function, run_row
+from owlfi.campaign.store import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
 
 HERE = "here"
 _MAIN_LOCK = threading.Lock()
+_LONGEST_ERROR = 4000
 
 
 class Engine(Protocol):
@@ -154,7 +158,7 @@ def _prepare(recipe: str) -> None:
     """
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    row_function(recipe)
+    _row_function(recipe)
 
 
 def _end_with_driver() -> None:
@@ -247,3 +251,42 @@ def outcome_of(future: "Future[Outcome]") -> Outcome | None:
         if type(error).__name__ == "KilledWorker":  # Dask's, which need not be installed
             return Outcome(CRASH, error=f"its Dask workers died: {error}")
         raise
+
+
+def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
+    """Run the simulator of a recipe at one theta (p,) and one u (s,), as a batch of one row.
+
+    Raises ValueError only where the recipe itself cannot be loaded here.
+    """
+    function = _row_function(recipe)
+    start = time.perf_counter()
+    state, y, error = _attempt(function, np.frombuffer(theta).copy(), np.frombuffer(u)[None].copy())
+    return Outcome(state, y, time.perf_counter() - start, socket.gethostname(), error)
+
+
+@lru_cache(maxsize=8)
+def _row_function(recipe: str) -> Callable[[Any, Any], Any]:
+    """The generator, compiled where it is JAX, so that each row is computed at one fixed shape."""
+    return load_simulator(decode(recipe)).row_function()
+
+
+def _attempt(
+    function: Callable[[Any, Any], Any], theta: np.ndarray, u: np.ndarray
+) -> tuple[str, bytes | None, str]:
+    try:
+        y = np.asarray(function(theta, u), float)
+    except TimeLimitError as error:
+        return TIMEOUT, None, _shorten(str(error))
+    except CrashError as error:
+        return CRASH, None, _shorten(str(error))
+    except Exception:
+        return EXCEPTION, None, _shorten(traceback.format_exc())
+    if y.shape not in ((1,), (1, y.size)) or y.size == 0:
+        return SHAPE, None, f"y must have shape (1, d) for one row of u, got {y.shape}"
+    if not np.isfinite(y).all():
+        return NOT_FINITE, None, f"y = {y.ravel()}"
+    return DONE, y.tobytes(), ""
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_ERROR else f"… {text[-_LONGEST_ERROR:]}"

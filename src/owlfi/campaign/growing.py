@@ -28,8 +28,7 @@ def extend_design(
 ) -> None:
     """Write the larger design, its places and who proposed it, all or nothing.
 
-    thetas: new ones (t, p), or None.
-    quadrature: as in `Campaign.extend`.
+    thetas, quadrature: as in `Campaign.extend`.
     proposal: what the thetas were drawn from, the prior where left out.
 
     Raises ValueError for a design that does not fit, loses runs, or has grown meanwhile.

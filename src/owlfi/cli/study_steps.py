@@ -47,11 +47,7 @@ def plan_study(study: Study, campaign: Campaign) -> None:
         planned = store.fact("design") is not None
     if planned:
         _replan_design(study, campaign, before)
-    else:
-        _plan_design(study, campaign)
-
-
-def _plan_design(study: Study, campaign: Campaign) -> None:
+        return
     key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
     problem = make_problem(study, campaign)
     quadrature = study.rule.quadrature(key_points, problem)
@@ -67,7 +63,9 @@ def _replan_design(study: Study, campaign: Campaign, before: dict[str, Any]) -> 
     if more:
         key_thetas, _ = jax.random.split(jax.random.key(study.seed))
         key_more = jax.random.fold_in(key_thetas, study.thetas)
-        _add_once(campaign, np.asarray(make_problem(study, campaign).prior.sample(key_more, more)))
+        thetas = np.asarray(make_problem(study, campaign).prior.sample(key_more, more))
+        if not np.array_equal(campaign.design.thetas[-more:], thetas):  # a kill before the note
+            campaign.extend(thetas)
     if before != study.plan:
         with campaign.writing() as store:
             store.put(study=before | study.plan)
@@ -81,12 +79,6 @@ def _check_plan(study: Study, before: dict[str, Any]) -> None:
                 f"{key} is {now!r} now, but {study.store} was planned with {was!r}; choose another "
                 f"output for another design, or set {key} back"
             )
-
-
-def _add_once(campaign: Campaign, thetas: np.ndarray) -> None:
-    """Extend the design, unless a kill came between this and the note that it was done."""
-    if not np.array_equal(campaign.design.thetas[-len(thetas) :], thetas):
-        campaign.extend(thetas)
 
 
 def run_study_design(study: Study, campaign: Campaign, *, retry_failed: bool) -> None:
