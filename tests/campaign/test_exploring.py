@@ -190,7 +190,7 @@ def test_points_are_added_and_nothing_is_run_again(tmp_path, monkeypatch):
     runs = campaign.results()
     assert_array_equal(runs.y[:, 1:4], before.y)
     assert runs.importance is None or np.allclose(runs.importance, 1)
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         places = [row[0] for row in store.connection.execute("SELECT place FROM runs")]
     assert sorted(places) == list(range(40))
 

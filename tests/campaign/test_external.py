@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from owlfi import Normal, Simulator, SquaredExponential, equal_weights
 from owlfi.campaign import Campaign, Command
-from owlfi.campaign.outcome import CrashError, TimeLimitError
+from owlfi.campaign.external import CrashError, TimeLimitError
 
 THETA = np.array([1.5, 1 / 3])
 U = np.array([[2.0], [-1e-20]])

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 import owlfi.inference
 from owlfi.campaign import Campaign
-from owlfi.campaign.saving import runs_with_equal_weights
-from owlfi.cli.construct import construct
+from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.main import app
 from owlfi.cli.study import read_study
-from owlfi.cli.study_file import StudyError
+from owlfi.cli.study_file import StudyError, construct
 from owlfi.cli.study_steps import describe_saving, make_campaign, make_problem, plan_study
 from owlfi.problem.simulations import Simulations
 
@@ -255,7 +254,7 @@ def test_methods_that_choose_their_own_runs_use_the_store(study, methods):
     study.write_text(TOML.replace('"none"', '"minimum_distance"').replace("thetas = 4\n", ""))
     result = invoke("run", study)
     assert "2 thetas, share 2" in result.stdout, result.output
-    with Campaign.open(study.parent / "out" / "runs.sqlite").archive.reading() as store:
+    with Campaign.open(study.parent / "out" / "runs.sqlite").reading() as store:
         assert len(store.outputs()) == 6
 
 
@@ -327,7 +326,7 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study):
     assert describe_saving(read, campaign) == ""
     certificate = types.SimpleNamespace(excess=np.array(1e-4))
     quadrature = types.SimpleNamespace(certificate=certificate)
-    campaign.archive.design = types.SimpleNamespace(quadrature=quadrature)
+    campaign.design = types.SimpleNamespace(quadrature=quadrature)
     campaign.results = lambda partial: runs
     needed = runs_with_equal_weights(make_problem(read, campaign).data_kernel, runs, 1e-4)
     hours = (needed - 12) * campaign.status().mean_seconds / 3600

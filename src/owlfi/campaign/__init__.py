@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {  # each public name, by the module that is imported when it is first used
+    "archive": "Status",
     "campaign": "Campaign",
     "driver": "NotRepeatableError Progress TooManyFailuresError",
     "external": "Command",
-    "status": "Status",
 }
 _MODULE_OF = {
     name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names.split()

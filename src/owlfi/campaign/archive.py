@@ -1,23 +1,49 @@
-"""The file of a campaign: its simulator, its design, and one writer at a time."""
+"""The file of a campaign: its simulator, its design, one writer at a time, and how far it is."""
 
 import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from owlfi.campaign.design import Design, describe_failure
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.recipe import load_simulator
-from owlfi.campaign.status import read_status
-from owlfi.campaign.store import Store
+from owlfi.campaign.store import DONE, Store
 from owlfi.problem.simulator import Simulator
 
 
+@dataclass(frozen=True)
+class Status:
+    """How far a campaign is; runs that are in the design twice count once."""
+
+    total: int
+    done: int
+    failed: int
+    running: int
+    mean_seconds: float
+    """Of the runs that are done, NaN where there are none."""
+    failures: dict[str, int]
+    """How many runs failed in which way."""
+    calls: int = 0
+    """How often the simulator was called, attempts, checks and runs outside the design included."""
+    driver: str = ""
+    """Who is running it at the moment, if anyone."""
+
+    @property
+    def waiting(self) -> int:
+        """Runs of the design that have not ended."""
+        return self.total - self.done - self.failed
+
+
 class Archive:
-    """What a campaign is, wherever it runs; its parts read and write through this.
+    """What a campaign is, wherever it runs.
 
     path: the file of the store.
     recipe: the simulator, as text that every worker understands.
@@ -29,8 +55,11 @@ class Archive:
         self._lock = FileLock(f"{path}.lock")
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "Archive":
-        """The archive in a file; ValueError where there is none."""
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """A campaign that exists.
+
+        Raises ValueError where there is none.
+        """
         with closing(Store.open(Path(path), read_only=True)) as store:
             return cls(Path(path), store.fact("recipe"))
 
@@ -48,10 +77,6 @@ class Archive:
             raise ValueError(f"{self.path} has no design yet; give it with plan(thetas, ...)")
         return Design.read(text)
 
-    def forget_design(self) -> None:
-        """Read the design from the store when it is next needed."""
-        self.__dict__.pop("design", None)
-
     @contextmanager
     def reading(self) -> Iterator[Store]:
         """The store to read from, also while another process writes."""
@@ -64,18 +89,58 @@ class Archive:
         try:
             lock = self._lock.acquire(blocking=False)
         except Timeout:
-            with self.reading() as store:
-                who = read_status(store).driver or "another process"
             raise ValueError(
-                f"{self.path} is being run by {who}; wait for it or stop it. status() and "
-                "results(partial=True) work meanwhile"
+                f"{self.path} is being run by {self.status().driver or 'another process'}; wait "
+                "for it or stop it. status() and results(partial=True) work meanwhile"
             ) from None
         with lock, closing(Store.open(self.path)) as store:
             yield store
 
-    def describe_failures(self, most: int | None = None) -> str:
-        """The failed runs with their theta, u and error, one after the other."""
+    def status(self) -> Status:
+        """How far the campaign is, also while another process runs it."""
+        with self.reading() as store:
+            counts, calls = store.counts(), store.calls()
+            driver = _name_driver(store.fact("driver"))
+            total, running = store.fact("total") or 0, store.fact("running") or 0
+        done, seconds = counts.pop(DONE, (0, 0.0))
+        failures = {state: count for state, (count, _) in counts.items()}
+        return Status(
+            total=total,
+            done=done,
+            failed=sum(failures.values()),
+            running=running if driver else 0,
+            mean_seconds=seconds / done if done else float("nan"),
+            failures=failures,
+            calls=calls,
+            driver=driver,
+        )
+
+    def failures(self, most: int | None = None) -> str:
+        """The failed runs with their theta, u and error, one after the other.
+
+        most: how many to describe, all where left out.
+        """
         with self.reading() as store:
             failures = store.failures(most)
             design = self.design if store.fact("design") is not None else None
         return "\n".join(describe_failure(failure, design) for failure in failures)
+
+
+def describe_process() -> dict[str, Any]:
+    """Who is running a campaign now."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def _name_driver(driver: dict[str, Any] | None) -> str:
+    """Who is running a campaign; empty where that process is known to be gone."""
+    if driver is None:
+        return ""
+    if driver["host"] == socket.gethostname():
+        try:
+            os.kill(driver["pid"], 0)
+        except ProcessLookupError:
+            return ""
+        except PermissionError:
+            pass  # another user's, so it lives
+    return f"process {driver['pid']} on {driver['host']} since {driver['since']}"

@@ -1,40 +1,35 @@
 """A campaign: a simulator, a design and a store; every run is made once and never lost."""
 
+import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.campaign.archive import Archive
-from owlfi.campaign.assembly import assemble_runs
+from owlfi._tools.checks import as_count
+from owlfi._tools.keys import as_key
+from owlfi.campaign.archive import Status
 from owlfi.campaign.design import Design
-from owlfi.campaign.driver import Limits, Policy, Progress
-from owlfi.campaign.engines import EngineOptions
-from owlfi.campaign.exploring import Exploration, explore_design
-from owlfi.campaign.extending import extend_design
-from owlfi.campaign.identity import check_same
-from owlfi.campaign.proposing import ProposalOptions, check_prior, propose_thetas
+from owlfi.campaign.driver import deadline
+from owlfi.campaign.growing import check_prior, extend_design, read_rounds, typical_seconds
 from owlfi.campaign.recipe import as_recipe, load_simulator, read_sources
-from owlfi.campaign.remembering import Remembering
-from owlfi.campaign.rounds import weigh_runs
+from owlfi.campaign.results import assemble_runs, weigh_runs
 from owlfi.campaign.running import Runner
-from owlfi.campaign.status import Status, read_status
 from owlfi.campaign.store import Store
-from owlfi.inference.proposals.proposal import SAFETY, SHARE
+from owlfi.inference.proposals.proposal import SAFETY, SHARE, next_proposal
 from owlfi.kernels import Kernel
 from owlfi.problem.failed_runs import without_failures
 from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import Simulations, as_design
+from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
 
-class Campaign:
+class Campaign(Runner):
     """Runs of one simulator, kept in one file: made once, resumed after any interruption.
 
     Make one with `Campaign.create`, come back to it with `Campaign.open`.
@@ -51,10 +46,6 @@ class Campaign:
     >>> campaign.results().y.shape
     (1, 3, 1)
     """
-
-    def __init__(self, archive: Archive):
-        self.archive = archive
-        self._runner = Runner(archive)
 
     @classmethod
     def create(
@@ -77,51 +68,35 @@ class Campaign:
         Raises ValueError for a file that exists, or holds another campaign, a function of a script
         or notebook, and a design that does not fit the simulator.
         """
-        recipe = as_recipe(simulator)
-        design = None if thetas is None else _check_design(simulator, thetas, quadrature)
+        recipe, design = as_recipe(simulator), None
+        if thetas is not None:
+            design = Design.fit(load_simulator(simulator), thetas, quadrature)
         if exist_ok and Path(path).exists():
-            archive = Archive.open(path)
-            check_same(archive, recipe, design)
-            return cls(archive)
+            campaign = cls.open(path)
+            campaign._check_same(recipe, design)
+            return campaign
         facts = {} if design is None else design.facts()
         Store.create(Path(path), recipe=recipe, sources=read_sources(recipe), **facts)
-        return cls(Archive(Path(path), recipe))
+        return cls(Path(path), recipe)
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "Campaign":
-        """A campaign that exists.
-
-        Raises ValueError where there is none.
-        """
-        return cls(Archive.open(path))
-
-    @property
-    def path(self) -> Path:
-        """The file of the campaign."""
-        return self.archive.path
-
-    @property
-    def recipe(self) -> str:
-        """The simulator, as text that every worker understands."""
-        return self.archive.recipe
-
-    @property
-    def original(self) -> Simulator:
-        """The simulator itself, which remembers nothing."""
-        return self.archive.original
-
-    @property
-    def design(self) -> Design:
-        """The thetas and the quadrature; ValueError where there is none yet."""
-        return self.archive.design
+    def _check_same(self, recipe: str, design: Design | None) -> None:
+        """ValueError where it has another simulator, or a design that did not begin as this."""
+        if recipe != self.recipe:
+            raise ValueError(f"{self.path} holds runs of another simulator; choose another file")
+        difference = "" if design is None else self.design.describe_difference(design)
+        if difference:
+            raise ValueError(
+                f"{self.path} has a design with {difference}; choose another file, or open this "
+                "one with Campaign.open and add to it with extend"
+            )
 
     def plan(self, thetas: Any, quadrature: Quadrature) -> None:
         """Give a campaign made without a design its design; runs made before belong to it, too.
 
         Raises ValueError where it has one, or this does not fit the simulator.
         """
-        design = _check_design(self.original, thetas, quadrature)
-        with self.archive.writing() as store:
+        design = Design.fit(self.original, thetas, quadrature)
+        with self.writing() as store:
             if store.fact("design") is not None:
                 raise ValueError(f"{self.path} has a design; make another campaign for another")
             with store.transaction():
@@ -137,7 +112,7 @@ class Campaign:
 
         Raises ValueError where there is no design, or points of it are left out.
         """
-        extend_design(self.archive, thetas, quadrature)
+        extend_design(self, thetas, quadrature)
 
     def propose(
         self,
@@ -162,10 +137,27 @@ class Campaign:
         Raises ValueError for a problem with another prior than the campaign's simulator, discrete
         parameters, and fewer than 4 thetas that are complete.
         """
-        options = ProposalOptions(share, safety, costs)
-        return propose_thetas(
-            self.archive, key, problem, count, options=options, quadrature=quadrature
+        count = as_count("count", count)
+        proposal_key, draw_key = jax.random.split(as_key(key))
+        check_prior(self, problem)
+        with self.reading() as store:
+            endings, outputs = store.endings(), store.outputs()
+            rounds = read_rounds(store.fact("rounds"), self.design)
+        if not any(run.digest in endings for run in self.design.distinct()):
+            raise ValueError(f"{self.path} has no runs to learn from yet; make some with run()")
+        runs, _ = assemble_runs(self.design, endings, outputs, partial=True)
+        proposal = next_proposal(
+            proposal_key,
+            problem,
+            runs,
+            seconds=typical_seconds(self.design, len(runs.thetas), endings) if costs else None,
+            share=share,
+            safety=safety,
+            before=rounds[-1][1],
         )
+        thetas = problem.prior.from_uniform(proposal.draw(draw_key, count))
+        extend_design(self, thetas, quadrature, proposal=proposal)
+        return thetas
 
     def explore(
         self,
@@ -195,77 +187,32 @@ class Campaign:
 
         Raises ValueError as `run` and `propose` do, TooManyFailuresError and NotRepeatableError.
         """
-        proposals = ProposalOptions(share, safety, costs)
-        plan = Exploration(budget, batch, seconds, check, retry_failed, proposals)
-        check_prior(self.archive, problem)
-        engine = EngineOptions(*(options.pop(name, None) for name in EngineOptions._fields))
-        run = partial(self.run, check=check, **options)
-        with self._runner.keep_workers(engine):
-            return explore_design(self.archive, run, key, problem, plan)
+        as_count("batch", batch)
+        as_count("budget", budget)
+        check_prior(self, problem)
+        key, until = as_key(key), deadline(seconds)
+        kept = {name: options.pop(name, None) for name in ("executor", "workers", "time_limit")}
+        with self.keep_workers(**kept):
+            while True:
+                status = self.run(
+                    budget=self._affordable_runs(budget, check=check),
+                    seconds=None if until == math.inf else max(0.0, until - time.monotonic()),
+                    check=check,
+                    retry_failed=retry_failed,
+                    **options,
+                )
+                retry_failed = False
+                count = min(batch, (budget - status.calls) // self.design.shape[1])
+                if status.waiting or count < 1 or time.monotonic() >= until:
+                    return status
+                round_key = jax.random.fold_in(key, len(self.design.thetas))  # also after a kill
+                self.propose(round_key, problem, count, share=share, safety=safety, costs=costs)
 
-    def run(
-        self,
-        *,
-        executor: Any = None,
-        workers: int | None = None,
-        time_limit: float | None = None,
-        retries: int = 2,
-        max_failures: float = 0.2,
-        budget: int | None = None,
-        seconds: float | None = None,
-        check: bool = True,
-        accept_changes: bool = False,
-        retry_failed: bool = False,
-        report: Callable[[Progress], None] | None = None,
-    ) -> Status:
-        """Make all runs of the design that have not ended yet.
-
-        executor: a pool of processes where left out; any concurrent.futures.Executor; a Dask
-            client, or the address of its scheduler; "here" for this process.
-        workers: the number of processes, or how many runs a given executor makes at once; one for
-            each core where left out, or as many as a Dask client tells.
-        time_limit: seconds after which a run is killed; for processes only. A Command has its own,
-            which holds everywhere.
-        retries: how often a run that took too long or died is made again.
-        max_failures: the share of failed runs (and at least 10) above which the campaign stops.
-        budget: the most runs to make now, retries included; the check is one more.
-        seconds: begin no run after so many.
-        check: make the first run twice, to see that y is determined by theta and u.
-        accept_changes: go on although the simulator's source has changed.
-        retry_failed: also make those again that failed before, of whatever kind.
-        report: called with the progress after each commit.
-
-        Raises ValueError before anything runs for wrong options, a changed source or a second
-        driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
-        """
-        limits = Limits.from_now(budget=budget, seconds=seconds)
-        self._runner.run_design(
-            EngineOptions(executor, workers, time_limit),
-            Policy(retries, max_failures, check, limits, report),
-            accept_changes=accept_changes,
-            retry_failed=retry_failed,
-        )
-        return self.status()
-
-    @contextmanager
-    def keep_workers(
-        self,
-        *,
-        executor: Any = None,
-        workers: int | None = None,
-        time_limit: float | None = None,
-    ) -> Iterator["Campaign"]:
-        """Keep the workers for several calls of `run` and `simulator`; options as in `run`.
-
-        Raises ValueError for wrong options, and while another process runs the campaign.
-        """
-        with self._runner.keep_workers(EngineOptions(executor, workers, time_limit)):
-            yield self
-
-    def status(self) -> Status:
-        """How far the campaign is, also while another process runs it."""
-        with self.archive.reading() as store:
-            return read_status(store)
+    def _affordable_runs(self, budget: int, *, check: bool) -> int:
+        """Runs within a budget of calls, one less where the first is yet to be checked."""
+        with self.reading() as store:
+            checking = check and not store.fact("checked")
+            return max(0, budget - store.calls() - int(checking))
 
     def results(
         self,
@@ -282,7 +229,7 @@ class Campaign:
 
         Raises ValueError where runs are missing, or nothing is left.
         """
-        with self.archive.reading() as store:
+        with self.reading() as store:
             endings, outputs = store.endings(), store.outputs()
             rounds = store.fact("rounds")
         runs, failed = assemble_runs(self.design, endings, outputs, partial=partial)
@@ -294,33 +241,3 @@ class Campaign:
             base_kernel=base_kernel,
             measure=self.original.measure,
         )
-
-    @property
-    def simulator(self) -> Simulator:
-        """The same simulator, but each (theta, u) is run once and remembered.
-
-        Runs happen in this process, or on the workers of `keep_workers`. It works on the host, so
-        methods that need gradients cannot use it.
-        """
-        of = self.original
-        return Simulator(
-            Remembering(self.archive, self._runner),
-            of.measure,
-            of.parameters,
-            prior=of.prior,
-            theta=of.theta,
-            on_host=True,
-        )
-
-    def failures(self, most: int | None = None) -> str:
-        """The failed runs with their theta, u and error, one after the other.
-
-        most: how many to describe, all where left out.
-        """
-        return self.archive.describe_failures(most)
-
-
-def _check_design(simulator: Simulator | str, thetas: Any, quadrature: Any) -> Design:
-    """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
-    checked, _ = as_design(load_simulator(simulator), thetas, quadrature)
-    return Design(np.asarray(checked), quadrature)

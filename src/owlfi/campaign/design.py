@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from owlfi.campaign.encoding import decode, encode
-from owlfi.campaign.outcome import RETRIED
-from owlfi.campaign.store import Ending, Failure, Run, as_bytes
+from owlfi.campaign.store import RETRIED, Ending, Failure, Run, as_bytes
+from owlfi.problem.simulations import as_design
+from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -26,6 +27,11 @@ class Design(NamedTuple):
     def facts(self) -> dict[str, Any]:
         """What a store keeps of it."""
         return {"design": encode(tuple(self)), "total": len(self.distinct())}
+
+    @classmethod
+    def fit(cls, simulator: Simulator, thetas: Any, quadrature: Any) -> "Design":
+        """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
+        return cls(np.asarray(as_design(simulator, thetas, quadrature)[0]), quadrature)
 
     @classmethod
     def read(cls, text: str) -> "Design":
@@ -50,14 +56,12 @@ class Design(NamedTuple):
 
     def pending(self, endings: Mapping[bytes, Ending], *, retries: int) -> list[tuple[Run, int]]:
         """Runs that have not ended, or may be tried again, with the attempts they had."""
-        pending: dict[bytes, tuple[Run, int]] = {}
-        for run in self.runs():
-            end = endings.get(run.digest)
-            if end is None:
-                pending.setdefault(run.digest, (run, 0))
-            elif end.state in RETRIED and end.attempts <= retries:
-                pending.setdefault(run.digest, (run, end.attempts))
-        return list(pending.values())
+        ends = [(run, endings.get(run.digest)) for run in self.distinct()]
+        return [
+            (run, 0 if end is None else end.attempts)
+            for run, end in ends
+            if end is None or (end.state in RETRIED and end.attempts <= retries)
+        ]
 
     def runs(self) -> Iterator[Run]:
         """All runs, theta by theta; a pair (theta, u) that comes again has its digest again."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from owlfi._tools.checks import as_count, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
-from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y
-from owlfi.campaign.store import Run, Store
+from owlfi.campaign.store import CRASH, DONE, RETRIED, SHAPE, Outcome, Run, Store, is_same_y
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
@@ -40,52 +39,40 @@ class NotRepeatableError(ValueError):
     """y came out differently the second time."""
 
 
-class Limits(NamedTuple):
-    """When to begin no more: runs left, and the moment on the monotonic clock."""
-
-    runs: float = math.inf
-    until: float = math.inf
-
-    @classmethod
-    def from_now(cls, *, budget: int | None, seconds: float | None) -> "Limits":
-        """So many runs and seconds from now; without a limit where None.
-
-        Raises ValueError for negative ones, and a budget that is no whole number.
-        """
-        runs = math.inf if budget is None else as_count("budget", budget, 0)
-        if seconds is None:
-            return cls(runs)
-        if not plain_number("seconds", seconds) >= 0:
-            raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
-        return cls(runs, time.monotonic() + seconds)
-
-
-_NO_LIMITS = Limits()
-
-
 @dataclass(frozen=True)
 class Policy:
-    """How runs are made, whatever makes them.
+    """How runs are made, whatever makes them; options as in `Campaign.run`.
 
-    retries: how often a run that took too long or died is made again.
-    max_failures: the share of failed runs (and at least 10) above which to stop.
-    check: make the first run twice, where the store does not know that y repeats.
-    limits: when to begin no more.
-    report: called with the progress after each commit.
+    until: the moment on the monotonic clock after which no run begins.
 
-    Raises ValueError for retries below 0 and a share outside 0 to 1.
+    Raises ValueError for retries or a budget below 0 and a share outside 0 to 1.
     """
 
     retries: int = 2
     max_failures: float = 0.2
     check: bool = True
-    limits: Limits = _NO_LIMITS
+    budget: int | None = None
+    until: float = math.inf
     report: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
         as_count("retries", self.retries, 0)
+        if self.budget is not None:
+            as_count("budget", self.budget, 0)
         if not 0 <= plain_number("max_failures", self.max_failures) <= 1:
             raise ValueError(f"max_failures must be a share from 0 to 1, got {self.max_failures!r}")
+
+
+def deadline(seconds: float | None) -> float:
+    """The moment after so many seconds, on the monotonic clock; never where None.
+
+    Raises ValueError for what is no number, or negative.
+    """
+    if seconds is None:
+        return math.inf
+    if not plain_number("seconds", seconds) >= 0:
+        raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
+    return time.monotonic() + seconds
 
 
 @dataclass
@@ -147,13 +134,13 @@ class Driver:
 
     def _most_flying(self) -> int:
         """How many to hand over: none that would wait where it may yet turn out not to be made."""
-        undecided = self._unchecked or self.policy.limits.until < math.inf
+        undecided = self._unchecked or self.policy.until < math.inf
         return self.engine.workers() if undecided else self.engine.ahead
 
     def _may_begin(self) -> bool:
         checking = self._waiting[0].expected is not None
-        within = self.runs_begun < self.policy.limits.runs or checking
-        return within and time.monotonic() < self.policy.limits.until
+        budget = math.inf if self.policy.budget is None else self.policy.budget
+        return (self.runs_begun < budget or checking) and time.monotonic() < self.policy.until
 
     def _collect(self) -> None:
         """What ends within a moment of the first."""

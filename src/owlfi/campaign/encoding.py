@@ -2,10 +2,9 @@
 
 import base64
 import dataclasses
-import importlib
 import io
 import json
-from collections.abc import Iterator
+import pkgutil
 from typing import Any
 
 import jax
@@ -43,15 +42,12 @@ def resolve(path: str) -> Any:
     if not (colon and module and name):
         raise ValueError(f'an import path must look like "module:function", got {path!r}')
     try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+        return pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path!r} cannot be imported ({error}); run from the folder of the module, or install "
             "it where the workers are"
         ) from error
-    return found
 
 
 def import_path(function: Any) -> str:
@@ -85,20 +81,16 @@ def import_path(function: Any) -> str:
     return f"{module}:{name}"
 
 
-def find_functions(text: str) -> Iterator[str]:
+def find_functions(text: str) -> list[str]:
     """The import paths of all functions in an encoded value."""
+    found = []
 
-    def walk(node: Any) -> Iterator[str]:
-        if isinstance(node, dict):
-            if "function" in node:
-                yield node["function"]
-            for child in node.values():
-                yield from walk(child)
-        elif isinstance(node, list):
-            for child in node:
-                yield from walk(child)
+    def note(node: dict[str, Any]) -> None:
+        if "function" in node:
+            found.append(node["function"])
 
-    return walk(json.loads(text))
+    json.loads(text, object_hook=note)
+    return found
 
 
 def _encode(value: Any) -> Any:

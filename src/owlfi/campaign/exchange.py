@@ -11,7 +11,7 @@ import numpy as np
 
 from owlfi._tools.checks import as_count
 from owlfi.campaign.campaign import Campaign
-from owlfi.campaign.outcome import Outcome, is_same_y
+from owlfi.campaign.engines import run_row
 from owlfi.campaign.result_files import (
     append_outcome,
     number_names,
@@ -21,8 +21,7 @@ from owlfi.campaign.result_files import (
     read_results,
     resume_file,
 )
-from owlfi.campaign.store import Run, Store
-from owlfi.campaign.worker import run_row
+from owlfi.campaign.store import Outcome, Run, Store, is_same_y
 from owlfi.problem.simulations import Simulations
 
 _SLURM = """\
@@ -47,7 +46,7 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
     Raises ValueError for another kind of file.
     """
     path = Path(file)
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         runs = [run for run, _ in campaign.design.pending(store.endings(), retries=0)]
     theta = np.array([np.frombuffer(run.theta) for run in runs])
     u = np.array([np.frombuffer(run.u) for run in runs])
@@ -141,7 +140,7 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
     """
     design = {run.digest.hex(): run for run in campaign.design.distinct()}
     found = _find_outcomes(campaign, design, files)
-    with campaign.archive.writing() as store:
+    with campaign.writing() as store:
         known = store.fact("columns")
         new = [(design[n], end, 1) for n, end in found.items() if _is_news(store, design[n], end)]
         sizes = {len(end.y) // 8 for _, end, _ in new if end.y is not None}

@@ -16,11 +16,18 @@ from typing import Any
 import numpy as np
 
 from owlfi._tools.checks import brief, plain_number
-from owlfi.campaign.outcome import CrashError, TimeLimitError
 
 _PLACES = ("theta", "u", "in.json", "in.npy", "out.json", "out.npy", "out.txt")
 _PLACE = re.compile(r"\{([a-z.]*)\}")
 _RUNNING: set[subprocess.Popen] = set()
+
+
+class TimeLimitError(Exception):
+    """A run that took longer than its time limit."""
+
+
+class CrashError(Exception):
+    """A run whose process was killed."""
 
 
 @dataclass(frozen=True, init=False)

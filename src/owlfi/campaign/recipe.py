@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from owlfi.campaign.encoding import decode, encode, find_functions, resolve
+from owlfi.campaign.store import Store
 from owlfi.problem.simulator import Simulator
 
 _LONGEST_DIFFERENCE = 20
@@ -48,18 +49,28 @@ def load_simulator(value: Any) -> Simulator:
 def read_sources(recipe: str) -> dict[str, str]:
     """The source of each module that a recipe names, and a hash of each file of a command."""
     value = decode(recipe)
-    paths = [value] if isinstance(value, str) else list(find_functions(recipe))
+    paths = [value] if isinstance(value, str) else find_functions(recipe)
     found = {module: _read_module(module) for module in {path.split(":")[0] for path in paths}}
     command = getattr(load_simulator(value).generator, "files", ())
     return found | {str(file): _hash_file(Path(file)) for file in command}
 
 
-def describe_changes(before: dict[str, str], now: dict[str, str]) -> str:
-    """What changed between two sets of sources, in a few lines; empty where nothing did."""
-    return "\n".join(
+def check_source(store: Store, recipe: str, *, accept: bool) -> None:
+    """ValueError where the simulator's source has changed and this is not to be accepted."""
+    before, now = store.fact("sources"), read_sources(recipe)
+    if before == now:
+        return
+    if accept:
+        store.put(sources=now, checked=False)
+        return
+    changed = "\n".join(
         _describe_change(name, before.get(name, ""), now.get(name, ""))
         for name in sorted(before | now)
         if before.get(name) != now.get(name)
+    )
+    raise ValueError(
+        f"the simulator is not the one that {store.path} was made with; runs of both would "
+        f"be mixed. accept_changes=True goes on all the same.\n{changed}"
     )
 
 

@@ -9,15 +9,19 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from owlfi.campaign.outcome import DONE, Outcome
+DONE, EXCEPTION, NOT_FINITE = "done", "exception", "not finite"
+SHAPE, TIMEOUT, CRASH = "wrong shape", "time-out", "crash"
+STATES = (DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH)
+RETRIED = (TIMEOUT, CRASH)  # y is determined by theta and u: the others would come again
 
 _VERSION = 1
+_REPEATED_DIGITS = 1e-9
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs", "9p")
 _SCHEMA = """
@@ -48,11 +52,22 @@ class Run(NamedTuple):
     u: bytes
 
 
+class Outcome(NamedTuple):
+    """How a run ended; y holds doubles where it is done."""
+
+    state: str
+    y: bytes | None = None
+    seconds: float | None = None
+    host: str = ""
+    error: str = ""
+
+
 class Ending(NamedTuple):
-    """What is known of a run that has ended."""
+    """What is known of a run that has ended; imported ones need not tell their seconds."""
 
     state: str
     attempts: int
+    seconds: float | None
 
 
 class Failure(NamedTuple):
@@ -74,6 +89,12 @@ def digest(theta: bytes, u: bytes) -> bytes:
 def as_bytes(array: Any) -> bytes:
     """Doubles as bytes; -0.0 and 0.0 are one number."""
     return (np.ascontiguousarray(array, dtype=float) + 0.0).tobytes()
+
+
+def is_same_y(a: bytes, b: bytes) -> bool:
+    """Whether two results (d,), as doubles, are the same but for rounding."""
+    x, y = np.frombuffer(a), np.frombuffer(b)
+    return x.shape == y.shape and np.allclose(x, y, _REPEATED_DIGITS, _REPEATED_DIGITS)
 
 
 class Store:
@@ -98,11 +119,10 @@ class Store:
             raise ValueError(f"the folder {path.parent} of the store does not exist; create it")
         unfinished = path.with_name(f"{path.name}.new")
         unfinished.unlink(missing_ok=True)
-        store = cls(_connect(unfinished, "rwc"), unfinished)
-        store.connection.executescript(_SCHEMA)
-        with store.transaction():
-            store.put(version=_VERSION, **facts)
-        store.close()
+        with closing(cls(_connect(unfinished, "rwc"), unfinished)) as store:
+            store.connection.executescript(_SCHEMA)
+            with store.transaction():
+                store.put(version=_VERSION, **facts)
         unfinished.rename(path)
 
     @classmethod
@@ -132,13 +152,9 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside, or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self.connection:  # commits, or rolls back
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
 
     def put(self, **facts: Any) -> None:
         """Write facts, as JSON."""
@@ -152,16 +168,14 @@ class Store:
 
     def record(self, runs: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
         """Write how runs ended, with the number of their attempts, in one transaction."""
-        rows = [_row(*one) for one in runs]
+        insert = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 10)})"
         with self.transaction():
-            self.connection.executemany(
-                f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 10)})", rows
-            )
+            self.connection.executemany(insert, [_row(*one) for one in runs])
             self.put(**facts)
 
     def endings(self) -> dict[bytes, Ending]:
         """All runs that ended, by digest, inside the design and outside."""
-        rows = self.connection.execute("SELECT digest, state, attempts FROM runs")
+        rows = self.connection.execute("SELECT digest, state, attempts, seconds FROM runs")
         return {name: Ending(*rest) for name, *rest in rows}
 
     def outputs(self) -> dict[bytes, bytes]:
@@ -173,11 +187,6 @@ class Store:
         query = "SELECT state, y, seconds, host, error FROM runs WHERE digest = ?"
         row = self.connection.execute(query, [name]).fetchone()
         return None if row is None else Outcome(*row)
-
-    def seconds(self) -> dict[bytes, float]:
-        """How long each run took that is done; imported ones do not tell."""
-        query = "SELECT digest, seconds FROM runs WHERE state = ? AND seconds > 0"
-        return dict(self.connection.execute(query, [DONE]))
 
     def calls(self) -> int:
         """How often the simulator was called, attempts and checks of all runs that ended."""
@@ -211,10 +220,9 @@ class Store:
 
     def adopt(self, runs: Sequence[Run]) -> None:
         """Give runs made before the design their places in it."""
-        known = self.endings()
-        places = [(run.place, run.digest) for run in runs if run.digest in known]
         self.connection.executemany(
-            "UPDATE runs SET place = ?, theta = NULL, u = NULL WHERE digest = ?", places
+            "UPDATE runs SET place = ?, theta = NULL, u = NULL WHERE digest = ?",
+            [(run.place, run.digest) for run in runs],
         )
 
 

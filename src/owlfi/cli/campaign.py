@@ -11,12 +11,16 @@ from typing import Annotated
 
 import typer
 
+from owlfi import campaign as campaigns
+
+StudyPath = Annotated[Path, typer.Argument(help="The study, a TOML file.")]
 StorePath = Annotated[Path, typer.Argument(help="The file of the campaign.")]
+Written = Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
 Limit = Annotated[float | None, typer.Option(help="Seconds after which a run is killed.")]
-Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")]
+Changed = Annotated[bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")]
+Partial = Annotated[bool, typer.Option("--partial", help="The leading thetas that are complete.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Make failed runs again, too.")]
-Budget = Annotated[int | None, typer.Option(min=1, help="The most runs to make now.")]
 
 app = typer.Typer(
     help="Runs of expensive simulators: made once, kept in one file, resumed after any kill.",
@@ -27,13 +31,11 @@ app = typer.Typer(
 @contextmanager
 def _report_mistakes() -> Iterator[None]:
     """Mistakes as one message, Ctrl-C as a promise; modules of this folder can be imported."""
-    from owlfi.campaign.driver import TooManyFailuresError
-
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         yield
-    except (ValueError, OSError, TooManyFailuresError) as error:
+    except (ValueError, OSError, campaigns.TooManyFailuresError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -42,148 +44,136 @@ def _report_mistakes() -> Iterator[None]:
 
 
 @app.command(epilog="Example: owlfi campaign new study.toml")
-def new(study: Annotated[Path, typer.Argument(help="The study, a TOML file.")]) -> None:
+@_report_mistakes()
+def new(study: StudyPath) -> None:
     """Make the campaign of a study: its simulator, thetas, points and weights. Nothing is run,
     but for the pilot runs of a rule that tunes its weights."""
-    with _report_mistakes():
-        from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import make_campaign, plan_study
+    from owlfi.cli.study_steps import open_study, plan_study
 
-        read = read_study(study)
-        campaign = make_campaign(read)
-        plan_study(read, campaign)
-        typer.echo(f"{campaign.path}: {campaign.status().waiting} runs to make")
+    read, campaign = open_study(study)
+    plan_study(read, campaign)
+    typer.echo(f"{campaign.path}: {campaign.status().waiting} runs to make")
 
 
 @app.command(epilog="Example: owlfi campaign run out/runs.sqlite --workers 2 --time-limit 600")
+@_report_mistakes()
 def run(
     store: StorePath,
     workers: Workers = None,
     time_limit: Limit = None,
     retries: Annotated[int, typer.Option(min=0, help="Of time-outs and crashes.")] = 2,
     max_failures: Annotated[float, typer.Option(help="Share of failures that stops it.")] = 0.2,
-    budget: Budget = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="The most runs to make now.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Begin no run after so many.")] = None,
-    dask: Dask = None,
-    accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")
-    ] = False,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")] = None,
+    accept_changes: Changed = False,
     retry_failed: RetryFailed = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
-    with _report_mistakes():
-        from owlfi.campaign.campaign import Campaign
-        from owlfi.cli.progress import show_progress
+    from owlfi.cli.progress import show_progress
 
-        campaign = Campaign.open(store)
-        show_progress(
-            campaign,
-            campaign.run,
-            executor=dask,
-            workers=workers,
-            time_limit=time_limit,
-            retries=retries,
-            max_failures=max_failures,
-            budget=budget,
-            seconds=seconds,
-            accept_changes=accept_changes,
-            retry_failed=retry_failed,
-        )
+    campaign = campaigns.Campaign.open(store)
+    show_progress(
+        campaign,
+        campaign.run,
+        executor=dask,
+        workers=workers,
+        time_limit=time_limit,
+        retries=retries,
+        max_failures=max_failures,
+        budget=budget,
+        seconds=seconds,
+        accept_changes=accept_changes,
+        retry_failed=retry_failed,
+    )
 
 
 @app.command(epilog="Example: owlfi campaign propose study.toml --count 20")
+@_report_mistakes()
 def propose(
-    study: Annotated[Path, typer.Argument(help="The study, a TOML file.")],
+    study: StudyPath,
     count: Annotated[int, typer.Option(min=1, help="How many thetas.")] = 20,
 ) -> None:
     """Add thetas where the posterior is uncertain; run them with `run`, or `export` them."""
-    with _report_mistakes():
-        from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import make_campaign, propose_for_study
+    from owlfi.cli.study_steps import open_study, propose_for_study
 
-        read = read_study(study)
-        campaign = make_campaign(read)
-        propose_for_study(read, campaign, count)
-        waiting = campaign.status().waiting
-        typer.echo(f"{campaign.path}: {count} thetas more, {waiting} runs to make")
+    read, campaign = open_study(study)
+    propose_for_study(read, campaign, count)
+    waiting = campaign.status().waiting
+    typer.echo(f"{campaign.path}: {count} thetas more, {waiting} runs to make")
 
 
 @app.command(epilog="Example: owlfi campaign status out/runs.sqlite --failures 5")
+@_report_mistakes()
 def status(
     store: StorePath,
     failures: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 0,
 ) -> None:
     """How far a campaign is, also while it runs."""
-    with _report_mistakes():
-        from owlfi.campaign.campaign import Campaign
-        from owlfi.cli.progress import print_status
+    from owlfi.cli.progress import print_status
 
-        campaign = Campaign.open(store)
-        print_status(campaign)
-        if failures:
-            typer.echo(campaign.failures(failures))
+    campaign = campaigns.Campaign.open(store)
+    print_status(campaign)
+    if failures:
+        typer.echo(campaign.failures(failures))
 
 
 @app.command(epilog="Example: owlfi campaign results out/runs.sqlite results.npz")
+@_report_mistakes()
 def results(
     store: StorePath,
-    file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
-    partial: Annotated[
-        bool, typer.Option("--partial", help="The leading thetas that are complete.")
-    ] = False,
+    file: Written,
+    partial: Partial = False,
     on_failure: Annotated[str, typer.Option(help="reject or reweight.")] = "reject",
 ) -> None:
     """Write thetas, u, weights and y, in the order of the design."""
-    with _report_mistakes():
-        from owlfi.campaign.campaign import Campaign
-        from owlfi.campaign.exchange import write_simulations
+    from owlfi.campaign.exchange import write_simulations
 
-        campaign = Campaign.open(store)
-        runs = campaign.results(partial=partial, on_failure=on_failure)
-        write_simulations(runs, campaign.original.parameters, file)
-        typer.echo(f"Written: {file} ({len(runs.thetas)} thetas)")
+    campaign = campaigns.Campaign.open(store)
+    runs = campaign.results(partial=partial, on_failure=on_failure)
+    write_simulations(runs, campaign.original.parameters, file)
+    typer.echo(f"Written: {file} ({len(runs.thetas)} thetas)")
 
 
 @app.command(epilog="Example: owlfi campaign export out/runs.sqlite design.npz --slurm 100")
+@_report_mistakes()
 def export(
     store: StorePath,
-    file: Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")],
+    file: Written,
     slurm: Annotated[
         int | None, typer.Option(min=1, help="Also write job.sh, an array of so many tasks.")
     ] = None,
 ) -> None:
     """Write the runs that have not ended, to make them anywhere."""
-    with _report_mistakes():
-        from owlfi.campaign.campaign import Campaign
-        from owlfi.campaign.exchange import export_design, make_slurm_script
+    from owlfi.campaign.exchange import export_design, make_slurm_script
 
-        script = file.with_name("job.sh")
-        names = {"store": str(store), "design": file.name, "script": script.name}
-        text = make_slurm_script(**names, tasks=slurm) if slurm else ""
-        count = export_design(Campaign.open(store), file)
-        typer.echo(f"Written: {file} ({count} runs)")
-        if text:
-            script.write_text(text)
-            typer.echo(f"Written: {script}")
+    script = file.with_name("job.sh")
+    names = {"store": str(store), "design": file.name, "script": script.name}
+    text = make_slurm_script(**names, tasks=slurm) if slurm else ""
+    count = export_design(campaigns.Campaign.open(store), file)
+    typer.echo(f"Written: {file} ({count} runs)")
+    if text:
+        script.write_text(text)
+        typer.echo(f"Written: {script}")
 
 
 @app.command("import", epilog="Example: owlfi campaign import out/runs.sqlite results-*.csv")
+@_report_mistakes()
 def import_(
     store: StorePath,
     files: Annotated[list[Path], typer.Argument(help="Results, .csv or .npz.")],
 ) -> None:
     """Read results back; what does not belong to the design is refused."""
-    with _report_mistakes():
-        from owlfi.campaign.campaign import Campaign
-        from owlfi.campaign.exchange import import_results
-        from owlfi.cli.progress import print_status
+    from owlfi.campaign.exchange import import_results
+    from owlfi.cli.progress import print_status
 
-        campaign = Campaign.open(store)
-        typer.echo(f"{import_results(campaign, files)} new runs")
-        print_status(campaign)
+    campaign = campaigns.Campaign.open(store)
+    typer.echo(f"{import_results(campaign, files)} new runs")
+    print_status(campaign)
 
 
 @app.command(epilog="Example: owlfi campaign work design.npz --task 0 --tasks 10 --out out-0.csv")
+@_report_mistakes()
 def work(
     design: Annotated[Path, typer.Argument(help="An exported design, .npz.")],
     out: Annotated[Path, typer.Option(help="The CSV file to append results to.")],
@@ -191,30 +181,27 @@ def work(
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks there are.")] = 1,
 ) -> None:
     """Make the runs of one task of a job array."""
-    with _report_mistakes():
-        from owlfi.campaign import exchange
+    from owlfi.campaign import exchange
 
-        typer.echo(f"{exchange.work(design, out, task=task, tasks=tasks)} runs made")
+    typer.echo(f"{exchange.work(design, out, task=task, tasks=tasks)} runs made")
 
 
+@_report_mistakes()
 def run_study(
-    study: Annotated[Path, typer.Argument(help="The study, a TOML file.")],
+    study: StudyPath,
     retry_failed: RetryFailed = False,
 ) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
-    with _report_mistakes():
-        from owlfi.cli.study import read_study
-        from owlfi.cli.study_steps import describe_saving, infer, make_campaign, run_study_design
+    from owlfi.cli.study_steps import describe_saving, infer, open_study, run_study_design
 
-        read = read_study(study)
-        campaign = make_campaign(read)
-        with campaign.keep_workers(**read.workers):
-            if read.thetas:
-                run_study_design(read, campaign, retry_failed=retry_failed)
-            result = infer(read, campaign)
-        if result is not None:
-            typer.echo(result.summary())
-            typer.echo(f"Written: {result.save(read.output / f'{read.method}.npz')}")
-        saving = describe_saving(read, campaign)
-        if saving:
-            typer.echo(saving)
+    read, campaign = open_study(study)
+    with campaign.keep_workers(**read.workers):
+        if read.thetas:
+            run_study_design(read, campaign, retry_failed=retry_failed)
+        result = infer(read, campaign)
+    if result is not None:
+        typer.echo(result.summary())
+        typer.echo(f"Written: {result.save(read.output / f'{read.method}.npz')}")
+    saving = describe_saving(read, campaign)
+    if saving:
+        typer.echo(saving)

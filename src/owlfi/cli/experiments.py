@@ -18,15 +18,12 @@ def collect_records(
     """The records of all steps, or of those finished when interrupted."""
     key, total = jax.random.key(seed), chosen.steps(plan)
     records = chosen.read_kept(out, seed, plan)
-    if chosen.resume is None:
-        steps = chosen.run(key, plan)
-    else:
-        steps = chosen.resume(key, plan, len(records))
-    left = total - len(records)
+    resume, left = chosen.resume, total - len(records)
+    steps = chosen.run(key, plan) if resume is None else resume(key, plan, len(records))
     try:
         for record in track(steps, description=chosen.name, total=left, console=console):
             records.append(record)
-            if chosen.resume is not None:
+            if resume is not None:
                 chosen.keep(out, seed, plan, record)
     except KeyboardInterrupt:
         console.print(f"Stopped after {len(records)} of {total} steps.")
@@ -35,9 +32,7 @@ def collect_records(
 
 def list_experiments(experiments: Iterable[Experiment]) -> Table:
     """A table of what can be reproduced."""
-    table = Table(title="owlfi reproduce NAME")
-    for heading in ("name", "shows", "takes about"):
-        table.add_column(heading)
+    table = Table("name", "shows", "takes about", title="owlfi reproduce NAME")
     for one in experiments:
         table.add_row(one.name, one.shows, one.takes)
     return table

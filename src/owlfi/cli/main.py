@@ -14,12 +14,9 @@ from owlfi.version import __version__
 
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random numbers.")]
 
-app = typer.Typer(
-    help="Fit simulators to data with far fewer runs: optimally weighted discrepancies.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-)
+_OUT = Path("out")
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(campaign_cli.app, name="campaign")
 app.command("run", epilog="Example: owlfi run study.toml")(campaign_cli.run_study)
 
@@ -44,7 +41,7 @@ def main(
 
 @app.command(epilog="Example: owlfi demo --out results --seed 1")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = _OUT,
     seed: Seed = 0,
 ) -> None:
     """Fit the g-and-k distribution to exchange rates, from the data to a picture.
@@ -71,9 +68,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A coarse answer in a minute.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repeats; more is sharper.")] = None,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = Path(
-        "out"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = _OUT,
 ) -> None:
     """Make a table or figure of the paper again: prints it and writes NAME.json and NAME.png.
 

@@ -1,18 +1,21 @@
 """Studies: a whole inference in one TOML file, checked before anything runs."""
 
+import inspect
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-import owlfi
+import owlfi.inference
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.external import Command
 from owlfi.campaign.recipe import as_recipe
 from owlfi.cli.study_file import StudyError, StudyFile
-from owlfi.cli.study_methods import WITH_A_DESIGN, check_method, check_options
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.problem.observed import as_observed
@@ -20,9 +23,21 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulator import Simulator
+from owlfi.weights.quadrature import Quadrature
 
 _PILOT = 0.3  # of the budget, where thetas are proposed
 _RULES = ("OptimallyWeighted", "VStatistic", "UStatistic", "Adaptive")
+_WITH_A_DESIGN = ("abc", "none")
+_METHODS = (  # those that need no derivatives, as runs of a store have none
+    *_WITH_A_DESIGN,
+    "minimum_distance",
+    "posterior_bootstrap",
+    "pseudo_marginal",
+    "rejection_abc",
+    "sequential_abc",
+)
+_WITH_DERIVATIVES = ("mmd_bayes", "random_restarts")
+_NOT_IN_A_FILE = ("base_kernel", "optimizer")  # options that are no plain values
 
 
 @dataclass(frozen=True)
@@ -63,10 +78,10 @@ def read_study(path: str | Path) -> Study:
     file = StudyFile(Path(path))
     simulator = _read_simulator(file)
     method = file.values.get("method", "abc")
-    check_method(file, method)
+    _check_method(file, method)
     observed = _read_observed(file)
     rule, thetas = _read_rule(file), _count_thetas(file, method)
-    check_options(file, method, _pose_problem(file, simulator, observed))
+    _check_options(file, method, _pose_problem(file, simulator, observed))
     return Study(
         simulator=simulator,
         observed=observed,
@@ -167,9 +182,8 @@ def _pose_problem(file: StudyFile, simulator: Simulator, observed: np.ndarray) -
 
 def _read_rule(file: StudyFile) -> Rule:
     name = file.values.get("rule", "OptimallyWeighted")
-    if name not in _RULES or not hasattr(owlfi, name):
-        known = ", ".join(rule for rule in _RULES if hasattr(owlfi, rule))
-        raise file.mistake("rule", f"no rule is called {name}; there are {known}")
+    if name not in _RULES:
+        raise file.mistake("rule", f"no rule is called {name}; there are {', '.join(_RULES)}")
     options = {"m": file.values["m"]} if "m" in file.values else {}
     if "base_kernel" in file.values:
         text = file.values["base_kernel"]
@@ -186,7 +200,7 @@ def _count_thetas(file: StudyFile, method: str) -> int:
     if "budget" in file.values and "m" in file.values:
         part = _PILOT if "explore" in file.values else 1
         return max(1, int(part * file.values["budget"]) // file.values["m"])
-    if method in WITH_A_DESIGN:
+    if method in _WITH_A_DESIGN:
         raise StudyError(f"{file.path}: give thetas, or budget and m, for method {method}")
     return 0
 
@@ -195,10 +209,67 @@ def _read_explore(file: StudyFile, method: str) -> dict[str, Any] | None:
     if "explore" not in file.values:
         return None
     explore = file.values["explore"]
-    if method not in WITH_A_DESIGN or "budget" not in file.values:
+    if method not in _WITH_A_DESIGN or "budget" not in file.values:
         raise file.mistake("explore", "proposals need a budget, and method abc or none")
     for key in ("share", "safety"):
         if not 0 < explore.get(key, 1) <= 1:
             message = f"must lie above 0 and be at most 1, got {explore[key]}"
             raise file.mistake(key, message, table="explore")
     return explore
+
+
+class _AskedError(Exception):
+    """A method has found nothing wrong with its options."""
+
+
+class _Asked(Rule):
+    """Stops a method where it would begin to work."""
+
+    m: int = 1
+
+    def quadrature(self, key: Any, problem: Problem) -> Quadrature:
+        raise _AskedError
+
+
+def find_method(name: str) -> Callable[..., Any]:
+    """The method of a name; "abc" takes the simulations of the campaign."""
+    if name == "none":
+        return lambda: None
+    return getattr(owlfi.inference, "accept" if name == "abc" else name)
+
+
+def _check_method(file: StudyFile, method: str) -> None:
+    """StudyError for a method that there is not, or an option that it does not have."""
+    there = ", ".join(_METHODS)
+    if method in _WITH_DERIVATIVES:
+        needs = "needs derivatives, which runs of a store do not have"
+        raise file.mistake("method", f"{method} {needs}; there are {there}")
+    if method not in _METHODS:
+        raise file.mistake("method", f"no method is called {method}; there are {there}")
+    known = _list_options(method)
+    for key in file.table("options"):
+        if key not in known:
+            has = f"has the options {', '.join(known)}" if known else "has no options"
+            raise file.mistake(key, f"{method} {has}", table="options")
+
+
+def _list_options(method: str) -> list[str]:
+    takes = inspect.signature(find_method(method)).parameters.values()
+    names = [option.name for option in takes if option.kind is option.KEYWORD_ONLY]
+    return [name for name in names if name not in _NOT_IN_A_FILE]
+
+
+def _check_options(file: StudyFile, method: str, problem: Problem) -> None:
+    """StudyError for what the method itself says of its options, before it asks for points."""
+    if method == "none":
+        return
+    options = file.table("options")
+    with_points = find_method("rejection_abc" if method == "abc" else method)
+    try:
+        with_points(jax.random.key(0), problem, _Asked(), **options)
+    except _AskedError:
+        return
+    except (ValueError, TypeError) as error:
+        named = [key for key in options if re.search(rf"\b{key}\b", str(error))]
+        key, table = (named[0], "options") if named else ("options", "")
+        raise file.mistake(key, error, table=table) from error

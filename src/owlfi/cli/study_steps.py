@@ -1,6 +1,7 @@
 """The steps of a study: its campaign, its design, its inference; each goes on where it stopped."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -8,11 +9,16 @@ import numpy as np
 
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.recipe import as_recipe
-from owlfi.campaign.saving import runs_with_equal_weights
+from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.progress import show_progress
-from owlfi.cli.study import Study
-from owlfi.cli.study_methods import find_method
+from owlfi.cli.study import Study, find_method, read_study
 from owlfi.problem.problem import Problem
+
+
+def open_study(path: Path) -> tuple[Study, Campaign]:
+    """The study in a file, and its campaign."""
+    study = read_study(path)
+    return study, make_campaign(study)
 
 
 def make_campaign(study: Study) -> Campaign:
@@ -36,21 +42,17 @@ def plan_study(study: Study, campaign: Campaign) -> None:
 
     Raises ValueError where the study has changed in another way since.
     """
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         before = store.fact("study") or study.plan
         planned = store.fact("design") is not None
     if planned:
         _replan_design(study, campaign, before)
-    else:
-        _plan_design(study, campaign)
-
-
-def _plan_design(study: Study, campaign: Campaign) -> None:
+        return
     key_thetas, key_points = jax.random.split(jax.random.key(study.seed))
     problem = make_problem(study, campaign)
     quadrature = study.rule.quadrature(key_points, problem)
     draw = problem.prior.sample if study.explore is None else problem.prior.starts
-    with campaign.archive.writing() as store:
+    with campaign.writing() as store:
         store.put(study=study.plan)
     campaign.plan(draw(key_thetas, study.thetas), quadrature)
 
@@ -61,9 +63,11 @@ def _replan_design(study: Study, campaign: Campaign, before: dict[str, Any]) -> 
     if more:
         key_thetas, _ = jax.random.split(jax.random.key(study.seed))
         key_more = jax.random.fold_in(key_thetas, study.thetas)
-        _add_once(campaign, np.asarray(make_problem(study, campaign).prior.sample(key_more, more)))
+        thetas = np.asarray(make_problem(study, campaign).prior.sample(key_more, more))
+        if not np.array_equal(campaign.design.thetas[-more:], thetas):  # a kill before the note
+            campaign.extend(thetas)
     if before != study.plan:
-        with campaign.archive.writing() as store:
+        with campaign.writing() as store:
             store.put(study=before | study.plan)
 
 
@@ -75,12 +79,6 @@ def _check_plan(study: Study, before: dict[str, Any]) -> None:
                 f"{key} is {now!r} now, but {study.store} was planned with {was!r}; choose another "
                 f"output for another design, or set {key} back"
             )
-
-
-def _add_once(campaign: Campaign, thetas: np.ndarray) -> None:
-    """Extend the design, unless a kill came between this and the note that it was done."""
-    if not np.array_equal(campaign.design.thetas[-len(thetas) :], thetas):
-        campaign.extend(thetas)
 
 
 def run_study_design(study: Study, campaign: Campaign, *, retry_failed: bool) -> None:
@@ -122,10 +120,9 @@ def check_data_columns(study: Study, campaign: Campaign) -> None:
     """
     if study.method == "none":
         return
-    known = _count_columns(campaign)
-    if known is None:
+    if _count_columns(campaign) is None:
         campaign.run(budget=1)
-        known = _count_columns(campaign)
+    known = _count_columns(campaign)
     d = study.observed.shape[1]
     if known not in (None, d):
         raise ValueError(
@@ -135,7 +132,7 @@ def check_data_columns(study: Study, campaign: Campaign) -> None:
 
 
 def _count_columns(campaign: Campaign) -> int | None:
-    with campaign.archive.reading() as store:
+    with campaign.reading() as store:
         return store.fact("columns")
 
 
