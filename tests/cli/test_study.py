@@ -4,6 +4,7 @@ import json
 import types
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -58,8 +59,8 @@ def accept(problem, simulations, *, share=0.05):
 
 def minimum_distance(key, problem, rule, *, starts=2):
     q = rule.quadrature(key, problem)
-    y = np.stack([problem.simulator([float(start)], q.points) for start in range(starts)])
-    return Result(Simulations(np.zeros((starts, 1)), q, y, y.size), starts)
+    y = jnp.stack([problem.simulator([float(start)], q.points) for start in range(starts)])
+    return Result(Simulations(jnp.zeros((starts, 1)), q, y, y.size), starts)
 
 
 @pytest.fixture

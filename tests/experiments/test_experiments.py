@@ -46,7 +46,7 @@ def test_product_rule_integrates_moments():
     u, w = product_rule(models.two_moons().measure)
     assert_allclose(w.sum(), 1.0, rtol=1e-14)
     assert_allclose(w @ u, [0.0, 0.1], atol=1e-14)
-    assert_allclose(w @ (u - jnp.array([0.0, 0.1])) ** 2, [np.pi**2 / 12, 1e-4], rtol=1e-13)
+    assert_allclose(w @ (u - jnp.array([[0.0, 0.1]])) ** 2, [np.pi**2 / 12, 1e-4], rtol=1e-13)
 
 
 def test_law_of_a_moving_average_is_the_one_of_many_sobol_points():

@@ -90,10 +90,9 @@ def test_proposals_avoid_regions_without_posterior_mass(problem, runs, proposal)
     dense = runs_of(problem, PRIOR.starts(KEYS[5], 2048))
     mass = np.asarray(accept(problem, dense).draws)
     low, high = mass.min(0) - 0.5, mass.max(0) + 0.5
+    dense_thetas = np.asarray(dense.thetas)
     inside = ((thetas > low) & (thetas < high)).all(1).mean()
-    of_the_prior = (
-        ((np.asarray(dense.thetas) > low) & (np.asarray(dense.thetas) < high)).all(1).mean()
-    )
+    of_the_prior = ((dense_thetas > low) & (dense_thetas < high)).all(1).mean()
     assert of_the_prior < 0.3
     assert inside > 0.8  # a tenth comes from the prior
 

@@ -223,6 +223,7 @@ def test_wrapped_kernels_sum_as_their_matrix(kernel):
 @pytest.mark.parametrize("name", ["transformed", "stretched", "stretched and transformed"])
 def test_wrapped_squared_exponentials_say_where_they_are_gaussian(name):
     y, x = normal((9, 3), (14, 3))
+    y, x = jnp.asarray(y), jnp.asarray(x)
     at = WRAPPED[name].gaussian_coordinates()
     np.testing.assert_allclose(
         WRAPPED[name].gram(y, x), squared_exponential(at(y), at(x)), rtol=1e-12

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -42,6 +42,9 @@ class Status:
         return self.total - self.done - self.failed
 
 
+Kind = TypeVar("Kind", bound="Archive")
+
+
 class Archive:
     """What a campaign is, wherever it runs.
 
@@ -55,7 +58,7 @@ class Archive:
         self._lock = FileLock(f"{path}.lock")
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls: type[Kind], path: str | os.PathLike[str]) -> Kind:
         """A campaign that exists.
 
         Raises ValueError where there is none.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Runner(Archive):
         executor: Any = None,
         workers: int | None = None,
         time_limit: float | None = None,
-    ) -> Iterator[Self]:
+    ) -> Iterator["Runner"]:
         """Keep the workers for several calls of `run` and `simulator`; options as in `run`.
 
         Raises ValueError for wrong options, and while another process runs the campaign.

@@ -41,7 +41,7 @@ def _inverse(quantile: Callable[[Array], Array], x: Array) -> Array:
 def moving_average_log_likelihood(theta: Float[Array, " 2"], x: Float[Array, "n d"]) -> Array:
     """That of the normal distribution."""
     covariance = moving_average_covariance(theta, x.shape[1])
-    return jnp.sum(multivariate_normal.logpdf(x, jnp.zeros(x.shape[1]), covariance))
+    return jnp.sum(multivariate_normal.logpdf(x, jnp.zeros_like(x), covariance))
 
 
 def maximum_likelihood(
