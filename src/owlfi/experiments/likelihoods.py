@@ -41,7 +41,8 @@ def _inverse(quantile: Callable[[Array], Array], x: Array) -> Array:
 def moving_average_log_likelihood(theta: Float[Array, " 2"], x: Float[Array, "n d"]) -> Array:
     """That of the normal distribution."""
     covariance = moving_average_covariance(theta, x.shape[1])
-    return jnp.sum(multivariate_normal.logpdf(x, jnp.zeros_like(x), covariance))
+    zeros = jnp.zeros_like(x)
+    return jnp.sum(multivariate_normal.logpdf(x, zeros, covariance[None]))
 
 
 def maximum_likelihood(
