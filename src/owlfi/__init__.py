@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 _WHERE = {  # each public name, by the module that is imported when it is first used
     "kernels": "Constant FunctionKernel InverseMultiquadric Kernel Korobov Matern"
     " RationalQuadratic Separable SquaredExponential",
-    "kernels.median": "median_heuristic",
+    "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
     " Normal Poisson Product StudentT TruncatedNormal Uniform as_measure",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import owlfi.kernels.median
+import owlfi.kernels.median_heuristic
 from owlfi import median_heuristic
 
 RNG = np.random.default_rng(0)  # for tables of data only
@@ -75,17 +75,17 @@ SEVERAL_ROUNDS = {
 
 @pytest.mark.parametrize("data", SEVERAL_ROUNDS.values(), ids=SEVERAL_ROUNDS)
 def test_it_equals_the_definition_where_few_distances_can_be_held(monkeypatch, data):
-    monkeypatch.setattr(owlfi.kernels.median, "_KEPT", 2_000)
-    monkeypatch.setattr(owlfi.kernels.median, "_SAMPLE", 256)
+    monkeypatch.setattr(owlfi.kernels.median_heuristic, "_KEPT", 2_000)
+    monkeypatch.setattr(owlfi.kernels.median_heuristic, "_SAMPLE", 256)
     scans = []
-    scan = owlfi.kernels.median._scan
+    scan = owlfi.kernels.median_heuristic._scan
 
     def count_scan(*arguments):
         assert len(scans) < 50
         scans.append(scan(*arguments))
         return scans[-1]
 
-    monkeypatch.setattr(owlfi.kernels.median, "_scan", count_scan)
+    monkeypatch.setattr(owlfi.kernels.median_heuristic, "_scan", count_scan)
     assert float(median_heuristic(data)) == definition(data)
     assert len(scans) > 2
     assert max(len(found.kept) for found in scans) <= 2_000

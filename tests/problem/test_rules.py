@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from owlfi.weights.certificate import Verdict
-from owlfi.weights.median import median_weights
+from owlfi.weights.paper import median_weights
 
 KEY = jax.random.key(8)
 MODEL = owlfi.models.g_and_k()

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from owlfi import Matern, SquaredExponential, two_sample
-from owlfi.testing.calibration import check_level, decide, largest_studentised
+from owlfi.testing.p_values import check_level, decide, largest_studentised
 
 KEY = jax.random.key(3)
 CHOICES = [

@@ -14,8 +14,9 @@ from filelock import FileLock, Timeout
 
 from owlfi.campaign.design import Design, describe_failure
 from owlfi.campaign.encoding import decode
+from owlfi.campaign.outcome import DONE
 from owlfi.campaign.recipe import load_simulator
-from owlfi.campaign.store import DONE, Store
+from owlfi.campaign.store import Store
 from owlfi.problem.simulator import Simulator
 
 

@@ -22,10 +22,10 @@ from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store
 from owlfi.inference.proposals.proposal import SAFETY, SHARE, next_proposal
 from owlfi.kernels import Kernel
-from owlfi.problem.failed_runs import without_failures
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator
+from owlfi.problem.without_failures import without_failures
 from owlfi.weights.quadrature import Quadrature
 
 

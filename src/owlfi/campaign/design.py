@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from owlfi.campaign.encoding import decode, encode
-from owlfi.campaign.store import RETRIED, Ending, Failure, Run, as_bytes
+from owlfi.campaign.outcome import may_retry
+from owlfi.campaign.store import Ending, Failure, Run, as_bytes
 from owlfi.problem.simulations import as_design
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
@@ -60,7 +61,7 @@ class Design(NamedTuple):
         return [
             (run, 0 if end is None else end.attempts)
             for run, end in ends
-            if end is None or (end.state in RETRIED and end.attempts <= retries)
+            if end is None or may_retry(end.state, end.attempts, retries)
         ]
 
     def runs(self) -> Iterator[Run]:

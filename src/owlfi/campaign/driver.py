@@ -13,7 +13,8 @@ import numpy as np
 
 from owlfi._tools.checks import as_count, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
-from owlfi.campaign.store import CRASH, DONE, RETRIED, SHAPE, Outcome, Run, Store, is_same_y
+from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y, may_retry
+from owlfi.campaign.store import Run, Store
 
 _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
 _HEARTBEAT = 1.0
@@ -198,7 +199,7 @@ class Driver:
             if self._first:
                 self._first = False
                 self._waiting.appendleft(_Task(task.run, 0, expected=outcome.y))
-        elif outcome.state in RETRIED and task.attempts <= self.policy.retries:
+        elif may_retry(outcome.state, task.attempts, self.policy.retries):
             self._waiting.append(task)
         else:
             self.failed += 1

@@ -24,8 +24,8 @@ from pebble import ProcessExpired, ProcessPool
 from owlfi._tools.checks import as_count
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.external import CrashError, TimeLimitError, check_time_limit, kill_programs
+from owlfi.campaign.outcome import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
 from owlfi.campaign.recipe import check_program, load_simulator
-from owlfi.campaign.store import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
 
 HERE = "here"
 _MAIN_LOCK = threading.Lock()

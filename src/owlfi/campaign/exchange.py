@@ -12,6 +12,7 @@ import numpy as np
 from owlfi._tools.checks import as_count
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.engines import run_row
+from owlfi.campaign.outcome import Outcome, is_same_y
 from owlfi.campaign.result_files import (
     append_outcome,
     number_names,
@@ -21,7 +22,7 @@ from owlfi.campaign.result_files import (
     read_results,
     resume_file,
 )
-from owlfi.campaign.store import Outcome, Run, Store, is_same_y
+from owlfi.campaign.store import Run, Store
 from owlfi.problem.simulations import Simulations
 
 _SLURM = """\

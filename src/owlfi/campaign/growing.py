@@ -11,7 +11,8 @@ from jaxtyping import Float
 from owlfi.campaign.archive import Archive
 from owlfi.campaign.design import Design
 from owlfi.campaign.encoding import decode, encode
-from owlfi.campaign.store import DONE, Ending
+from owlfi.campaign.outcome import DONE
+from owlfi.campaign.store import Ending
 from owlfi.inference.proposals.proposal import Proposal, the_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import as_design

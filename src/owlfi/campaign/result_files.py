@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from owlfi.campaign.store import DONE, EXCEPTION, NOT_FINITE, STATES, Outcome
+from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, STATES, Outcome
 
 _HOST = "imported"
 # y is one cell, so that a failure needs no number of columns; the state comes last, so that a line

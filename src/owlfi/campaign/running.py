@@ -9,8 +9,9 @@ import numpy as np
 from owlfi.campaign.archive import Archive, Status, describe_process
 from owlfi.campaign.driver import Driver, Policy, Progress, TooManyFailuresError, deadline
 from owlfi.campaign.engines import HERE, Engine, make_engine
+from owlfi.campaign.outcome import Outcome
 from owlfi.campaign.recipe import check_source
-from owlfi.campaign.store import Outcome, Run, Store, as_bytes, digest
+from owlfi.campaign.store import Run, Store, as_bytes, digest
 from owlfi.problem.simulator import Simulator
 
 _SHOWN_FAILURES = 3

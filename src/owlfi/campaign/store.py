@@ -15,13 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-DONE, EXCEPTION, NOT_FINITE = "done", "exception", "not finite"
-SHAPE, TIMEOUT, CRASH = "wrong shape", "time-out", "crash"
-STATES = (DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, CRASH)
-RETRIED = (TIMEOUT, CRASH)  # y is determined by theta and u: the others would come again
+from owlfi.campaign.outcome import DONE, Outcome
 
 _VERSION = 1
-_REPEATED_DIGITS = 1e-9
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs", "9p")
 _SCHEMA = """
@@ -52,16 +48,6 @@ class Run(NamedTuple):
     u: bytes
 
 
-class Outcome(NamedTuple):
-    """How a run ended; y holds doubles where it is done."""
-
-    state: str
-    y: bytes | None = None
-    seconds: float | None = None
-    host: str = ""
-    error: str = ""
-
-
 class Ending(NamedTuple):
     """What is known of a run that has ended; imported ones need not tell their seconds."""
 
@@ -89,12 +75,6 @@ def digest(theta: bytes, u: bytes) -> bytes:
 def as_bytes(array: Any) -> bytes:
     """Doubles as bytes; -0.0 and 0.0 are one number."""
     return (np.ascontiguousarray(array, dtype=float) + 0.0).tobytes()
-
-
-def is_same_y(a: bytes, b: bytes) -> bool:
-    """Whether two results (d,), as doubles, are the same but for rounding."""
-    x, y = np.frombuffer(a), np.frombuffer(b)
-    return x.shape == y.shape and np.allclose(x, y, _REPEATED_DIGITS, _REPEATED_DIGITS)
 
 
 class Store:

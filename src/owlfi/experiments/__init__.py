@@ -4,7 +4,7 @@ from owlfi.experiments.accuracy import ACCURACY
 from owlfi.experiments.beyond import BEYOND
 from owlfi.experiments.composite_tests import POWER, TABLE2
 from owlfi.experiments.convergence import CONVERGENCE
-from owlfi.experiments.exchange import EXCHANGE
+from owlfi.experiments.exchange_rates import EXCHANGE
 from owlfi.experiments.figure3 import FIGURE3A, FIGURE3B, FIGURE3C, FIGURE_THETA3
 from owlfi.experiments.figure3d import FIGURE3D
 from owlfi.experiments.figure4 import FIGURE4

@@ -17,7 +17,7 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.adaptive import adaptive_design
-from owlfi.weights.median import paper_weights
+from owlfi.weights.paper import paper_weights
 from owlfi.weights.quadrature import Quadrature
 from owlfi.weights.tuned import tuned_weights
 

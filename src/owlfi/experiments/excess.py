@@ -18,12 +18,12 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_array
 from owlfi.experiments.experiment import Plan
 from owlfi.kernels import Kernel, SquaredExponential
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.models.moving_average import moving_average, moving_average_covariance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
-from owlfi.weights.median import paper_weights
+from owlfi.weights.paper import paper_weights
 
 LAW_POINTS = 2**17
 _COORDINATES_AT_ONCE = 2**23

@@ -13,7 +13,7 @@ from owlfi.experiments.curves import curve_picture, curve_table, make_point
 from owlfi.experiments.excess import Setting, law_of, law_points, measure_excesses, sample, set_up
 from owlfi.experiments.experiment import Experiment, Plan, Record
 from owlfi.kernels import Kernel, Matern, SquaredExponential
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.models import multivariate_g_and_k
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.kernel_fit import product_matern

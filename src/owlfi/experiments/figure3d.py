@@ -15,7 +15,7 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.mmd import squared_mmd
 from owlfi.models import multivariate_g_and_k
 from owlfi.points.sequences import iid
-from owlfi.weights.median import paper_weights
+from owlfi.weights.paper import paper_weights
 
 SECONDS_A_SIMULATION = 1e-3  # of the paper's implementation
 EQUAL, OPTIMAL = "equal weights, $m = n$", "optimal weights, $m = 2 n^{2/3}$"

@@ -16,7 +16,7 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.mmd import data_term, squared_mmd
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
-from owlfi.weights.median import paper_weights
+from owlfi.weights.paper import paper_weights
 
 OBSERVED = 10_000
 SIMULATED = 256

@@ -19,11 +19,11 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.failed_runs import check_way, without_failures
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights

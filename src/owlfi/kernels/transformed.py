@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.checks import as_rows
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.base import as_samples
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 
 
 class Transformed(Kernel):

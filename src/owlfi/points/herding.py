@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from owlfi._tools.checks import as_count
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, SquaredExponential, squared_distances
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import as_measure
 from owlfi.points.sequences import sobol
 

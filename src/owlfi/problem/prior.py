@@ -11,8 +11,8 @@ from owlfi._tools.checks import as_array, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
+from owlfi.problem.jax_or_host import Runtime, choose_runtime
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
-from owlfi.problem.runtime import Runtime, choose_runtime
 
 _BISECTIONS = 50  # to the last digits of a level
 

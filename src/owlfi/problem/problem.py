@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.checks import is_traced
 from owlfi._tools.display import html_table, join, write_facts
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.mmd import data_term, own_factors, squared_mmd
 from owlfi.problem.observed import as_observed
 from owlfi.problem.prior import Prior

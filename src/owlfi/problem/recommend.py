@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 
 from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import Product
 from owlfi.points.sequences import sobol
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic

@@ -17,13 +17,13 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count, brief
 from owlfi._tools.keys import as_key
 from owlfi.kernels import Kernel
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
-from owlfi.weights.median import median_weights
 from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
 from owlfi.weights.tuned import tuned_weights
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array
 from owlfi.measures import as_points
-from owlfi.problem.runtime import compile_where_it_runs
+from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, check_finite
 from owlfi.weights.quadrature import Quadrature
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, brief, is_traced
 from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.problem.jax_or_host import Runtime, choose_runtime
 from owlfi.problem.prior import Prior
-from owlfi.problem.runtime import Runtime, choose_runtime
 
 Generator = Callable[[Any, Any], Any]
 
@@ -105,16 +105,16 @@ class Simulator(eqx.Module):
         u: Float[Array, "m s"],
         *,
         theta_of: Callable[[Array], Array],
-        reach: Float[Array, " p"],
+        widths: Float[Array, " p"],
         wanted: Callable[[Array], Any],
     ) -> "RowsWithSlopes":
         """y at theta_of(v) and its derivatives by each entry of v.
 
-        Exact in JAX. On the host they are differences over ±reach on the same noise, at 2p more
-        runs of all points, which are made only where y is `wanted`; they are 0 where it is not.
+        Exact in JAX. On the host they are finite differences on the same noise, by a small share of
+        the widths and at 2p more runs of all points, made only where y is `wanted`, 0 where not.
         """
         y, slopes, runs = self.runtime.slopes(
-            lambda at: self.rows(theta_of(at), u), v, reach, wanted
+            lambda at: self.rows(theta_of(at), u), v, widths, wanted
         )
         return RowsWithSlopes(y, slopes, runs * len(u))
 

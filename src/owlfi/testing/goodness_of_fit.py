@@ -18,14 +18,14 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.points.sequences import sobol
+from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.runtime import compile_where_it_runs
 from owlfi.problem.simulator import Simulator
 from owlfi.results import HypothesisTest
-from owlfi.testing.calibration import (
+from owlfi.testing.p_values import (
     BANDWIDTHS,
     check_level,
     check_rows,

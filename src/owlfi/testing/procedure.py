@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi.inference.search.objective import Objective
 from owlfi.mmd import own_term
-from owlfi.problem.runtime import Runtime, compile_where_it_runs
+from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
 from owlfi.testing.searches import Search
 
 

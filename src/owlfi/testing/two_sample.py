@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Key, UInt8
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.kernels import Kernel, SquaredExponential, as_kernel
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.results import HypothesisTest
-from owlfi.testing.calibration import (
+from owlfi.testing.p_values import (
     BANDWIDTHS,
     check_level,
     check_rows,

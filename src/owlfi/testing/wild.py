@@ -19,7 +19,7 @@ from owlfi.inference.search.sandwich import embedding_metric
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import HypothesisTest
-from owlfi.testing.calibration import check_level, check_rows, check_varies, decide
+from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
 from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
 

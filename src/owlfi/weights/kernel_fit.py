@@ -1,4 +1,4 @@
-"""Weights that tune themselves: the base kernel c is fitted to the simulations.
+"""The base kernel c, fitted to simulations.
 
 For f ~ GP(0, k), E (∫ f dP - Σ w_i f(y_i))² is the squared MMD itself. So the Gram matrix
 K = k(y, y), which the MMD needs anyway, is exact training data for a kernel on the noise: it says

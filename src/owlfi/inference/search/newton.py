@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
+from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
-from owlfi.problem.runtime import compile_where_it_runs
 
 STEPS = 50
 TOLERANCE = 1e-10

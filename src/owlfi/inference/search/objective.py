@@ -9,13 +9,11 @@ from jaxtyping import Array, Float, Int
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
+from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
-from owlfi.problem.runtime import Runtime, compile_where_it_runs
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 from owlfi.weights.quadrature import Quadrature
-
-_STEP = 1e-4  # of the prior's width: generators print or iterate to fewer digits than a double
 
 
 class Objective(eqx.Module):
@@ -76,7 +74,7 @@ class Objective(eqx.Module):
             v,
             self.points,
             theta_of=self.theta_of,
-            reach=_STEP * self.widths,
+            widths=self.widths,
             wanted=lambda y: value_of_rows(self, y) < below,  # NaN is not
         )
 

@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from owlfi.inference.search.objective import Objective, curve_rows, slopes_by_theta
+from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
-from owlfi.problem.runtime import compile_where_it_runs
 
 
 class Sandwich(NamedTuple):

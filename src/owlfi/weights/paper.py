@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from owlfi.kernels import Kernel, SquaredExponential
-from owlfi.kernels.median import median_heuristic
+from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import Measure
 from owlfi.weights.certificate import LARGEST_ABSOLUTE_SUM, SMALLEST_SUM, Verdict, without_estimate
 from owlfi.weights.optimal import optimal_weights

@@ -24,7 +24,7 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import simulate
-from owlfi.weights.median import paper_weights
+from owlfi.weights.paper import paper_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 
 SIMULATED = 20

@@ -46,7 +46,7 @@ class InJax:
         return jax.lax.map(function, cases)
 
     def slopes(
-        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
+        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
     ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
         """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
         y, tangent = jax.linearize(rows, v)
@@ -62,11 +62,12 @@ class InJax:
 
 
 class OnHost:
-    """The same loops in Python; derivatives are differences on the same noise."""
+    """The same loops in Python; derivatives are finite differences on the same noise."""
 
     numpy = np
     compiles = differentiates = False
     threads = 1
+    difference = 1e-4  # of a width: generators print or iterate to fewer digits than a double
 
     def compile(self, function: Function) -> Function:
         """The function as it is."""
@@ -94,10 +95,10 @@ class OnHost:
         return jax.tree.map(_stack, *found)
 
     def slopes(
-        self, rows: Function, v: Float[Array, " p"], reach: Float[Array, " p"], wanted: Function
+        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
     ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
-        """Differences over ±reach, which are taken only where y is wanted, and 0 where not."""
-        y = rows(v)
+        """By finite differences, which are taken only where y is wanted, and 0 where not."""
+        y, reach = rows(v), self.difference * widths
         if not wanted(y):
             return y, jnp.zeros((len(v), *y.shape)), 1
         pairs = [(rows(v + step), rows(v - step)) for step in jnp.diag(reach)]
