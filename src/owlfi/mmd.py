@@ -51,6 +51,7 @@ def squared_mmd(
     y = as_rows("y", y, batched=True)
     x = as_rows("x", x)
     _check_columns(y, x)
+    _check_unweighted(unbiased)
     if isinstance(weights, Quadrature):
         unbiased = unbiased or weights.unbiased
         weights = None if weights.unbiased else weights.weights

@@ -55,7 +55,9 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
         assert "Status(total=100, done=100, failed=0" in ran.stdout
 
 
-@pytest.mark.parametrize("name", ["inference.md", "tuning.md"])
+@pytest.mark.parametrize(
+    "name", ["inference.md", "tuning.md", pytest.param("testing.md", marks=pytest.mark.slow)]
+)
 def test_page_runs_as_it_is(name: str, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / name).read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))

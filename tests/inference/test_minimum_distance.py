@@ -152,6 +152,16 @@ def test_host_simulator_gives_the_same_estimate_and_counts_its_differences():
     assert host.calls > estimate.calls
 
 
+def test_where_a_host_simulator_has_no_slopes_no_search_ends():
+    """A step that does not help is not differenced; its model must never look like a minimum."""
+    problem = on_host(g_and_k_problem())
+    objective = objective_of(problem, G_AND_K_RULE.quadrature(KEY, problem))
+    v = to_real(THETA, objective.ends)
+    lowest = eager_newton_model(objective, v, jnp.array(-jnp.inf))
+    assert lowest.value == jnp.inf
+    assert lowest.calls == 128
+
+
 def test_calls_count_every_row_of_a_host_simulator():
     rows = 0
 

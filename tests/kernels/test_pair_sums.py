@@ -115,7 +115,6 @@ def test_sums_over_several_tiles_equal_those_of_the_matrix(kernel, matrix, d):
 def test_sums_hold_on_both_sides_of_a_tiles_edge(monkeypatch, m, n):
     monkeypatch.setattr(owlfi.kernels.pair_sums, "_LARGEST_SIDE", 4)
     monkeypatch.setattr(owlfi.kernels.pair_sums, "_PAIRS", 16)
-    monkeypatch.setattr(owlfi.kernels.pair_sums, "_AT_ONCE", 0)
     y, x, v = normal((m, 2), (n, 2), n)
     kernel = FunctionKernel(lambda a, b: a @ b)
     rows, own = jax.jit(lambda y, x, v: (row_sums(kernel, y, x, v), self_sum(kernel, x, v)))(

@@ -66,6 +66,27 @@ def test_data_term_first_asked_for_inside_a_program_serves_outside():
     assert_allclose(stated.data_term(), inside, rtol=1e-15)
 
 
+def test_data_term_of_a_traced_problem_may_be_asked_for_in_inner_loops():
+    stated = problem()
+
+    @eqx.filter_jit
+    def twice(traced):
+        inner = jax.lax.map(lambda scale: scale * traced.data_term(), jax.numpy.ones(2))
+        return inner[0] + traced.data_term()
+
+    assert_allclose(twice(stated), 2 * stated.data_term(), rtol=1e-14)
+
+
+def test_kernels_that_do_not_fit_the_data_are_refused_at_once():
+    with pytest.raises(ValueError, match="3 entries"):
+        problem(SquaredExponential([1.0, 2.0, 3.0]))
+
+
+def test_a_stretched_kernel_is_no_longer_that_of_the_median():
+    assert problem().median
+    assert not problem().stretch(2.0).median
+
+
 def test_stretched_problem_has_a_stretched_kernel():
     stretched = problem(SquaredExponential(0.5)).stretch(3.0)
     assert_allclose(stretched.data_kernel.lengthscale, 1.5)

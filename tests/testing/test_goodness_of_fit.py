@@ -417,6 +417,17 @@ def test_other_searches_are_refused(search):
         goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
 
 
+def test_failures_on_the_host_are_not_taken_for_a_constant_model():
+    def fragile(theta, u):
+        return np.where(np.abs(u) > 2.3, np.nan, theta[0] + u)
+
+    old = gaussian_problem()
+    host = Simulator(fragile, owlfi.Normal(), ["mean"], prior=old.prior, on_host=True)
+    problem, rule = Problem(host, old.observed), VStatistic(64, owlfi.sobol)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        goodness_of_fit(jax.random.key(3), problem, rule, resamples=19)
+
+
 def test_what_is_no_rule_is_refused_and_so_is_adam_without_gradients():
     with unchecked(), pytest.raises(ValueError, match="rule must be a rule"):
         goodness_of_fit(KEY, gaussian_problem(), "optimal")

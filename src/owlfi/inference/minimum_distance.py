@@ -47,8 +47,8 @@ def minimum_distance(
         points. Done where the rule tunes its weights, unless False; with True for any points.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
-    with bounds are transformed to the real line. Ctrl-C returns the best of the searches that
-    are finished.
+    with bounds are transformed to the real line. Ctrl-C during the first searches returns the best
+    of those that are finished.
 
     Raises ValueError for discrete parameters, where the simulations fail at every start, and for
     a U-statistic to retune.

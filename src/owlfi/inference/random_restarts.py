@@ -23,6 +23,7 @@ from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate
 
+_ADAM = optax.adam(0.04)  # one object, one compilation
 _FLAT = 1e-6
 
 
@@ -60,7 +61,7 @@ def random_restarts(
     quadrature = as_rule(rule).quadrature(quadrature_key, problem)
     objective = objective_of(problem, quadrature)
     tried, calls = compare_starts(start_key, problem, objective, quadrature, starts)
-    chosen = optax.adam(0.04) if optimizer is None else optimizer
+    chosen = _ADAM if optimizer is None else optimizer
     best = _descend(objective, tried[:restarts], chosen, steps)
     spread, more = sandwich(objective, best.thetas[best.lowest], excess=quadrature.excess)
     evaluated = quadrature.m * len(tried[:restarts]) * steps + more

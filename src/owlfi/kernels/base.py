@@ -64,8 +64,8 @@ class Kernel(eqx.Module):
         return None
 
     @property
-    def stationary(self) -> bool:
-        """Whether it is known to depend on the difference of two points alone."""
+    def radial(self) -> bool:
+        """Whether it is known to be a function of distances, as the data have them."""
         return False
 
     def stretch(self, factor: Any) -> "Kernel":
@@ -150,8 +150,8 @@ class ProductKernel(CoordinateKernel):
         return " * ".join([_group(first, SumKernel), *(_group(k, *compound) for k in others)])
 
     @property
-    def stationary(self) -> bool:
-        return all(factor.stationary for factor in self.factors)
+    def radial(self) -> bool:
+        return all(factor.radial for factor in self.factors)
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(mul, (factor.gram(x, y) for factor in self.factors))
@@ -183,8 +183,8 @@ class SumKernel(Kernel):
         return " + ".join([repr(self.terms[0]), *(_group(k, SumKernel) for k in self.terms[1:])])
 
     @property
-    def stationary(self) -> bool:
-        return all(term.stationary for term in self.terms)
+    def radial(self) -> bool:
+        return all(term.radial for term in self.terms)
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(add, (term.gram(x, y) for term in self.terms))
@@ -207,8 +207,8 @@ class ScaledKernel(Kernel):
         return f"{write(self.factor)} * {inner}"
 
     @property
-    def stationary(self) -> bool:
-        return self.kernel.stationary
+    def radial(self) -> bool:
+        return self.kernel.radial
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return self.factor * self.kernel.gram(x, y)
@@ -224,11 +224,11 @@ class StretchedKernel(Kernel):
     """k(x / factor, y / factor); made by `k.stretch(factor)`."""
 
     kernel: Kernel
-    factor: Float[Array, ""] | float
+    factor: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float))
 
     @property
-    def stationary(self) -> bool:
-        return self.kernel.stationary
+    def radial(self) -> bool:
+        return self.kernel.radial
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
@@ -255,7 +255,7 @@ class Constant(Kernel):
         return jnp.full((x.shape[0], y.shape[0]), self.value)
 
     @property
-    def stationary(self) -> bool:
+    def radial(self) -> bool:
         return True
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:

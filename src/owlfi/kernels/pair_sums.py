@@ -18,15 +18,14 @@ Tile = Callable[..., Array]  # Σ_j weights_j k(y_i, x_j) of two blocks
 _LARGEST_SIDE = 512  # of a tile's rows
 _PAIRS = 2**19  # of a tile: four megabytes stay in the cache
 _DIFFERENCES = 2**24  # all coordinates of a tile's pairs may have to be held at once
-_AT_ONCE = 4  # tiles' pairs are one tile: its derivatives are faster, in memory that is still small
 _VECTOR = 8  # rows of whole vectors run up to half as fast again
 _SHORT = 64  # a block too short for its filling to pay
 _MOST_COLUMNS = 16
 
 
 def sum_rows(tile: Tile, y: Rows, x: Rows, weights: Float[Array, " n"]) -> Float[Array, " m"]:
-    """Σ_j weights_j k(y_i, x_j) for each i; at once where there are few pairs."""
-    if _count(y) * _count(x) <= _AT_ONCE * _pairs(x):
+    """Σ_j weights_j k(y_i, x_j) for each i; a single tile is not divided."""
+    if _count(y) * _count(x) <= _pairs(x):
         return tile(y, x, weights)
     side = min(_count(y), _LARGEST_SIDE)
     x_blocks = _weighted_blocks(x, weights, max(1, _pairs(x) // side))
@@ -54,7 +53,7 @@ def join_columns(rows: Rows) -> Float[Array, "n d"]:
 
 def sum_pairs(tile: Tile, y: Rows, x: Rows, weights: Float[Array, " n"]) -> Float[Array, ""]:
     """Σ_ij weights_i weights_j k(y_i, x_j) for y = x, perhaps in two forms, each pair once."""
-    if _count(x) ** 2 <= _AT_ONCE * _pairs(x):
+    if _count(x) ** 2 <= _pairs(x):
         return weights @ tile(y, x, weights)
     side = min(_LARGEST_SIDE, int(_pairs(x) ** 0.5))
     y_blocks, x_blocks = (_weighted_blocks(rows, weights, side) for rows in (y, x))

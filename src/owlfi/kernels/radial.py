@@ -52,7 +52,7 @@ class RadialKernel(CoordinateKernel):
     lengthscale: eqx.AbstractVar[Array]
 
     @property
-    def stationary(self) -> bool:
+    def radial(self) -> bool:
         return True
 
     @abc.abstractmethod

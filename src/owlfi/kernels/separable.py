@@ -34,10 +34,6 @@ class Separable(CoordinateKernel):
 
     kernel: CoordinateKernel = eqx.field(converter=_check_separable)
 
-    @property
-    def stationary(self) -> bool:
-        return True
-
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return product_over_coordinates(self, x, y)
 

@@ -24,10 +24,6 @@ class Transformed(Kernel):
     kernel: Kernel
     matrix: Float[Array, "e d"]
 
-    @property
-    def stationary(self) -> bool:
-        return self.kernel.stationary
-
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)

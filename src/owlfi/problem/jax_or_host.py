@@ -4,7 +4,7 @@ Both have the same loops and derivatives, so that an algorithm is written once.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import wraps
 from operator import itemgetter
 from os import cpu_count
 from typing import Any, TypeVar, cast
@@ -28,10 +28,6 @@ class InJax:
     """The arrays that the simulator takes."""
     compiles = differentiates = True
     threads = cpu_count() or 1  # JAX leaves the interpreter lock
-
-    def compile(self, function: Function) -> Function:
-        """The function as one program, compiled once for each shape of its arguments."""
-        return _compile(function)
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns."""
@@ -68,10 +64,6 @@ class OnHost:
     compiles = differentiates = False
     threads = 1
     difference = 1e-4  # of a width: generators print or iterate to fewer digits than a double
-
-    def compile(self, function: Function) -> Function:
-        """The function as it is."""
-        return function
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns for plain arrays."""
@@ -125,9 +117,12 @@ def choose_runtime(on_host: bool) -> Runtime:
 def compile_where_it_runs(function: Kind) -> Kind:
     """A function that is one program where the runtime of its first argument compiles."""
 
+    compiled = eqx.filter_jit(function)
+
     @wraps(function)
     def run(owner: Any, *arguments: Any, **options: Any) -> Any:
-        return owner.runtime.compile(function)(owner, *arguments, **options)
+        chosen = compiled if owner.runtime.compiles else function
+        return chosen(owner, *arguments, **options)
 
     return cast(Kind, run)
 
@@ -139,5 +134,4 @@ def _stack(*arrays: Array) -> Array:
     return jnp.stack(arrays)
 
 
-_compile = lru_cache(maxsize=None)(eqx.filter_jit)
 _JAX, _HOST = InJax(), OnHost()

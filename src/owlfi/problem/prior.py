@@ -117,7 +117,8 @@ class Prior(eqx.Module):
         if discrete:
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "
-                "discrete; hold it with simulator.fix(...), once for each value, or use abc"
+                "discrete; hold it with simulator.fix(...), once for each value, or use "
+                "rejection_abc"
             )
 
     def check_differentiable(self, method: str, instead: str) -> None:

@@ -67,6 +67,8 @@ class Problem(eqx.Module):
             self.data_kernel = SquaredExponential(scale)
         else:
             self.data_kernel = as_kernel(data_kernel)
+            row = self.observed[:1]  # a kernel that does not fit should say so before any run
+            jax.eval_shape(self.data_kernel.gram, row, row)
 
     def with_kernel(self, data_kernel: Any) -> "Problem":
         """The same problem with another data kernel."""
@@ -74,7 +76,7 @@ class Problem(eqx.Module):
 
     def stretch(self, factor: float) -> "Problem":
         """The same problem with the lengthscales of its data kernel multiplied."""
-        return eqx.tree_at(lambda p: p.data_kernel, self, self.data_kernel.stretch(factor))
+        return self.with_kernel(self.data_kernel.stretch(factor))
 
     def pilot(self, quadrature: Quadrature) -> Simulations:
         """The runs that a rule has made to tune its weights, on the points of its quadrature."""
@@ -107,14 +109,19 @@ class Problem(eqx.Module):
     def data_term(self, unbiased: bool = False) -> Float[Array, ""]:
         """The part of the squared MMD that depends on the observations alone."""
         pairs, single = own_factors(len(self.observed), unbiased)
-        return pairs * self._own_sums[0] - single * self._own_sums[1]
+        sums = self._sum_own() if is_traced(self) else self._own_sums
+        return pairs * sums[0] - single * sums[1]
 
     @cached_property
     def _own_sums(self) -> tuple[Array, Array]:
-        """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n, once: a problem with a part replaced is new."""
+        """Once: a problem with a part replaced is another problem."""
         with jax.ensure_compile_time_eval():
-            own = self.data_kernel.diagonal(self.observed).mean()
-            return data_term(self.data_kernel, self.observed), own
+            return self._sum_own()
+
+    def _sum_own(self) -> tuple[Array, Array]:
+        """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n."""
+        own = self.data_kernel.diagonal(self.observed).mean()
+        return data_term(self.data_kernel, self.observed), own
 
 
 def _prior_of(simulator: Simulator, prior: Prior | None) -> Prior:

@@ -298,7 +298,7 @@ def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
     the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
     """
-    if not problem.data_kernel.stationary or y.shape[1] < 2:
+    if not problem.data_kernel.radial or y.shape[1] < 2:
         return jnp.ones((len(y), 1, 1))
     spread = _spread(problem.observed, jnp.nan)
     if not spread > 0:  # discrete data, of which most are equal

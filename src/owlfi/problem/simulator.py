@@ -116,7 +116,8 @@ class Simulator(eqx.Module):
         y, slopes, runs = self.runtime.slopes(
             lambda at: self.rows(theta_of(at), u), v, widths, wanted
         )
-        return RowsWithSlopes(y, slopes, runs * len(u))
+        taken = runs == self.runtime.slope_runs(len(v))
+        return RowsWithSlopes(y, slopes, taken, runs * len(u))
 
     def slope_calls(self, m: int) -> int:
         """The rows that it computes at most for m rows with slopes."""
@@ -218,6 +219,8 @@ class RowsWithSlopes(NamedTuple):
 
     y: Float[Array, "m d"]
     slopes: Float[Array, "p m d"]
+    taken: bool
+    """Whether the slopes are known."""
     calls: int
     """Rows that the simulator computed."""
 

@@ -70,7 +70,7 @@ class Posterior(Result):
     def resample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n draws of equal weight."""
         chosen = jax.random.choice(as_key(key), len(self.weights), (n,), p=self.weights)
-        return self.draws[chosen]
+        return jnp.asarray(self.draws)[chosen]
 
     def predictive(
         self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int

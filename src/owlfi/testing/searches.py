@@ -199,7 +199,8 @@ def check_slopes(objective: Objective, theta: Float[Array, " p"]) -> int:
     an estimate that stayed where it began would fit too well.
     """
     rows = simulate_with_slopes(objective, theta)
-    refuse_constant(objective.simulator.parameters, theta, rows.slopes)
+    if rows.taken:  # they are not where y is NaN, of which the fit will tell
+        refuse_constant(objective.simulator.parameters, theta, rows.slopes)
     return rows.calls
 
 

@@ -34,14 +34,14 @@ class Quadrature(eqx.Module):
     """An estimate of the condition number of C with its nugget."""
     nugget: Float[Array, "..."]
     """What was added to the diagonal of C to compute the weights."""
-    independent: bool = eqx.field(static=True, default=False)
-    """Whether the points are independent draws of the measure, equally weighted."""
     unbiased: bool = eqx.field(static=True, default=False)
     """Whether the pairs i = j are left out of the squared MMD: the U-statistic."""
     certificate: Certificate | None = None
     """An estimate of the error, where the weights were tuned to simulations."""
     pilot: Pilot | None = None
     """The simulations they were tuned to, on the points of the quadrature."""
+    independent: bool = eqx.field(static=True, default=False)
+    """Whether the points are independent draws of the measure, equally weighted."""
 
     def __repr__(self) -> str:
         return write_facts(self, self._facts())
@@ -116,8 +116,9 @@ def unweighted(
 ) -> Quadrature:
     """Equal weights without a base kernel, so without a worst-case error."""
     blank = jnp.ones(points.shape[:-2])
-    error, kind = jnp.nan * blank, (independent, unbiased)
-    return Quadrature(points, equal_shares(points), error, blank, 0 * blank, *kind)
+    shares, none = equal_shares(points), jnp.nan * blank
+    scalars = none, blank, 0 * blank
+    return Quadrature(points, shares, *scalars, unbiased=unbiased, independent=independent)
 
 
 def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadrature:

@@ -168,7 +168,8 @@ def gauss_newton_model(
 
 def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalModel:
     gradient = jnp.tensordot(rows.slopes, curved.slope, 2)
-    return LocalModel(curved.value, gradient, hessian, jnp.asarray(rows.calls))
+    value = curved.value if rows.taken else jnp.array(jnp.inf)  # no step ends where they are not
+    return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls))
 
 
 @eqx.filter_jit

@@ -69,7 +69,9 @@ def _of_points(
 
     own = 4 / m * _covariance(_derivatives(gap, y, slopes), w)
     independent = (k.diagonal(y).mean() - w @ k.row_sums(y, y, w)) / m
-    return own if excess is None else own * excess / independent
+    if excess is None:
+        return own
+    return jnp.where(independent > 0, own * excess / independent, 0.0)  # one point has no spread
 
 
 def _derivatives(
