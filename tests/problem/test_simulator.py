@@ -304,3 +304,8 @@ def test_points_must_fit_the_measure():
         inside([1.0], np.full((3, 1), 0.5))
     with pytest.raises(ValueError, match="quadrature must be a Quadrature"):
         simulate(inside, [1.0], sobol(jax.random.key(0), 4, inside.measure))
+
+
+def test_simulators_are_shown_by_their_parameters_and_noise():
+    shown = repr(Simulator(lambda theta, u: theta[0] + u, Normal(0.0, 1.0), ["a"]))
+    assert shown == "Simulator(a; noise Normal(0.0, 1.0); in JAX)"

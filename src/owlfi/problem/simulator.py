@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, brief, is_traced
+from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.jax_or_host import Runtime, choose_runtime
 from owlfi.problem.prior import Prior
@@ -77,6 +78,10 @@ class Simulator(eqx.Module):
         except Exception:  # whatever it is, the host will meet it again and show it
             return True
         return False
+
+    def __repr__(self) -> str:
+        where = "on the host" if self.on_host else "in JAX"
+        return write_facts(self, [", ".join(self.parameters), f"noise {self.measure!r}", where])
 
     def __call__(self, theta: Any, u: Any) -> Float[Array, "m d"]:
         """Simulated rows y (m, d) at one theta (p,) and noise u (m, s).
