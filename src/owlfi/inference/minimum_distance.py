@@ -14,15 +14,21 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.search.newton import STEPS, Minimum, minimise
-from owlfi.inference.search.objective import Objective, objective_of
-from owlfi.inference.search.sandwich import Sandwich, sandwich
+from owlfi.inference.health import describe_fit
+from owlfi.inference.search.assess import Assessed, assess
+from owlfi.inference.search.newton import STEPS, Minimum
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.profile import Reach
+from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.sandwich import Sandwich
+from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
+from owlfi.inference.search.widely import search_widely
 from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate
-from owlfi.weights.quadrature import Quadrature
 
 
 def minimum_distance(
@@ -80,6 +86,10 @@ def minimum_distance(
         fit.gradient_calls,
         bool(fit.minimum.converged),
         *fit.trace,
+        below=jnp.asarray(fit.reach.below),
+        above=jnp.asarray(fit.reach.above),
+        ends=jnp.stack(problem.prior.bounds),
+        warnings=fit.warnings,
     )
 
 
@@ -87,13 +97,32 @@ class Fit(NamedTuple):
     """The minimum and what is known around it, where the other methods begin."""
 
     objective: Objective
-    minimum: Minimum
+    assessed: Assessed
     squared_mmd: Float[Array, ""]
-    sandwich: Sandwich
     calls: int
     gradient_calls: int
     trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def minimum(self) -> Minimum:
+        return self.assessed.landing.minimum
+
+    @property
+    def sandwich(self) -> Sandwich:
+        return self.assessed.sandwich
+
+    @property
+    def reach(self) -> Reach:
+        return self.assessed.reach
+
+    def refit_each(
+        self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
+    ) -> Minimum:
+        """The minimum of other data, or of other weightings of the data, from this one."""
+        landing = self.assessed.landing
+        return self.assessed.way.refit_each(self.objective, landing, observed, shares)
 
 
 def find_minimum(
@@ -111,57 +140,54 @@ def find_minimum(
     """The work of `minimum_distance`, with everything it finds on its way."""
     _check(method, problem, as_rule(rule), retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
-    quadrature_key, start_key = jax.random.split(as_key(key))
-    first = _Stage(problem, rule.quadrature(quadrature_key, problem))
-    tried, calls = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-    minima = _search_each(first.objective, tried[:refined], steps)
-    best = min(minima, key=lambda minimum: float(minimum.value))
-    last, way = first, [first.trace(best)]
-    spent = sum(int(minimum.calls) for minimum in minima)
-    retuned = rule.tuned if retune is None else retune
-    if whiten or retuned:
-        y = problem.simulator.rows(best.theta, first.quadrature.points)
-        last = _adapt(first, rule, y, whiten, retuned)
-        best = minimise(last.objective, best.theta, steps=steps)
-        way.append(last.trace(best))
-        spent += len(y) + int(best.calls)
-    spread, more = sandwich(last.objective, best.theta, excess=last.quadrature.excess)
+    quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
+    first = Stage(problem, rule.quadrature(quadrature_key, problem))
+    tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
+    rough, looked = is_rough(first.coarse(tried.ladder[0]), tried.thetas[0])
+    way: Way = ByRegression(steps) if rough else BySlopes(steps)
+    wide = search_widely(first, way, tried, refined)
+    last, best, more = _adapt(first, rule, way, wide.best, whiten, retune)
+    found = assess(design_key, rule, last, way, best)
+    spent = wide.calls + more + found.search_calls
+    beside = first.quadrature.tuning_calls + tried.calls + looked + found.other_calls
     return Fit(
         last.objective,
-        best,
-        best.value + last.data_term,
-        spread,
-        first.quadrature.tuning_calls + calls + spent + more,
-        problem.simulator.derivative_calls(spent + more),
-        (jnp.concatenate([thetas for thetas, _ in way]), jnp.concatenate([v for _, v in way])),
+        found,
+        last.squared_mmd(found.landing.minimum.value),
+        spent + beside,
+        0 if found.way.rough else problem.simulator.derivative_calls(spent),
+        _join_traces(first, wide.best, last, found.landing),
+        describe_fit(last, wide, found, tried.failed),
     )
 
 
-class _Stage:
-    """A problem on one quadrature: searches go on when either is replaced."""
-
-    def __init__(self, problem: Problem, quadrature: Quadrature):
-        self.problem, self.quadrature = problem, quadrature
-        self.objective = objective_of(problem, quadrature)
-        self.data_term = problem.data_term(quadrature.unbiased)
-
-    def trace(self, minimum: Minimum) -> tuple[Array, Array]:
-        """The thetas of a search and their squared MMD, as far as it went."""
-        seen = np.isfinite(np.asarray(minimum.values))
-        return minimum.thetas[seen], minimum.values[seen] + self.data_term
-
-
 def _adapt(
-    stage: _Stage, rule: Rule, y: Float[Array, "m d"], whiten: bool, retuned: bool
-) -> _Stage:
-    """With a kernel on data whitened by the covariance of simulations y, or weights tuned to y."""
-    problem, quadrature = stage.problem, stage.quadrature
+    stage: Stage, rule: Rule, way: Way, landing: Landing, whiten: bool, retune: bool | None
+) -> tuple[Stage, Landing, int]:
+    """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
+    retuned = rule.tuned if retune is None else retune
+    if not (whiten or retuned):
+        return stage, landing, 0
+    theta, problem, quadrature = landing.minimum.theta, stage.problem, stage.quadrature
+    y = problem.simulator.rows(theta, quadrature.points)
     if whiten:
         covariance = np.cov(np.asarray(y).T)
         problem = problem.with_kernel(whitening_kernel(problem.observed, covariance=covariance))
-    if retuned:
+    if retuned and bool(jnp.isfinite(y).all()):
         quadrature = rule.retune(quadrature, problem, y)
-    return _Stage(problem, quadrature)
+    adapted = Stage(problem, quadrature)
+    found = way.search(adapted.objective, theta, around=landing)
+    return adapted, found, len(y) + int(found.minimum.calls)
+
+
+def _join_traces(
+    first: Stage, begun: Landing, last: Stage, ended: Landing
+) -> tuple[Float[Array, "t p"], Float[Array, " t"]]:
+    parts = [first.trace(begun.minimum)]
+    if ended is not begun:
+        parts.append(last.trace(ended.minimum))
+    thetas, values = zip(*parts, strict=True)
+    return jnp.concatenate(thetas), jnp.concatenate(values)
 
 
 def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:
@@ -173,15 +199,3 @@ def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> No
         )
     if retune:
         rule.check_weighted("retune=True")
-
-
-def _search_each(objective: Objective, starts: Array, steps: int) -> list[Minimum]:
-    """One search from each start; those finished when interrupted."""
-    minima: list[Minimum] = []
-    try:
-        for start in starts:
-            minima.append(jax.block_until_ready(minimise(objective, start, steps=steps)))
-    except KeyboardInterrupt:
-        if not minima:
-            raise
-    return minima

@@ -16,8 +16,7 @@ from owlfi._tools.checks import as_array, as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.minimum_distance import find_minimum
-from owlfi.inference.search.newton import Minimum, minimise_each
-from owlfi.inference.search.objective import gauss_newton_model
+from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import simulate
@@ -71,8 +70,7 @@ def posterior_bootstrap(
             x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
             x, made = _add_pseudo_samples(x_key, problem, len(part), extra)
             shares = _shares(share_key, problem, len(part), prior_strength, extra)
-            starts = jnp.broadcast_to(fit.minimum.theta, (len(part), len(problem.prior.names)))
-            found = minimise_each(fit.objective, x, starts, shares=shares, model=gauss_newton_model)
+            found = fit.refit_each(x, shares)
             yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)

@@ -8,16 +8,20 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
+from owlfi.inference.search.assess import measure_errors
 from owlfi.inference.search.descent import descend_each
-from owlfi.inference.search.objective import Objective, objective_of
-from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.newton import Minimum
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.ways import BySlopes, Landing
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
@@ -57,26 +61,26 @@ def random_restarts(
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
-    quadrature_key, start_key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(quadrature_key, problem)
-    objective = objective_of(problem, quadrature)
-    tried, calls = compare_starts(start_key, problem, objective, quadrature, starts)
+    quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
+    stage = Stage(problem, as_rule(rule).quadrature(quadrature_key, problem))
+    tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
     chosen = _ADAM if optimizer is None else optimizer
-    best = _descend(objective, tried[:restarts], chosen, steps)
-    spread, more = sandwich(objective, best.thetas[best.lowest], excess=quadrature.excess)
-    evaluated = quadrature.m * len(tried[:restarts]) * steps + more
-    values = best.values + problem.data_term(quadrature.unbiased)
+    best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
+    landing = _as_landing(best)
+    spread, _, more, beside = measure_errors(design_key, rule, stage, BySlopes(), landing)
+    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + more
+    values = stage.squared_mmd(best.values)
     return Estimate(
         problem.prior.names,
         best.thetas[best.lowest],
         spread.covariance,
         values[best.lowest],
-        quadrature.tuning_calls + calls + evaluated,
+        stage.quadrature.tuning_calls + tried.calls + evaluated + beside,
         problem.simulator.derivative_calls(evaluated),
         bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,
         values,
-        {"method": "random restarts"},
+        about={"method": "random restarts"},
     )
 
 
@@ -87,6 +91,12 @@ class _Best(NamedTuple):
     values: Float[Array, " steps"]
     slopes: Float[Array, " steps"]
     lowest: int
+
+
+def _as_landing(best: _Best) -> Landing:
+    theta, value = best.thetas[best.lowest], best.values[best.lowest]
+    flat = best.slopes[best.lowest] < _FLAT
+    return Landing(Minimum(theta, value, jnp.array(0), flat, best.thetas, best.values))
 
 
 def _descend(

@@ -33,6 +33,10 @@ class InJax:
         """What the generator returns."""
         return generator(theta, u)
 
+    def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
+        """The same: compiled programs raise nothing."""
+        return generator(theta, u)
+
     def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
         """The state once it is finished."""
         return jax.lax.while_loop(unfinished, step, state)
@@ -73,6 +77,15 @@ class OnHost:
                 "write it in JAX, or call it outside and pass y in"
             )
         return generator(np.asarray(theta), np.asarray(u))
+
+    def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
+        """The same, NaN where the generator raises."""
+        if is_traced(theta, u):
+            return self.call(generator, theta, u)
+        try:
+            return generator(np.asarray(theta), np.asarray(u))
+        except Exception:  # whatever it is, no theta where it happens can be the answer
+            return np.full((len(u), columns), np.nan)
 
     def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
         """The state once it is finished."""

@@ -94,11 +94,19 @@ class Prior(eqx.Module):
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return (low + high) / 2
 
-    def real_widths(self) -> Float[Array, " p"]:
-        """How wide each parameter is on the real line: its interquartile range."""
-        levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
-        low, high = to_real(self.joint.from_uniform(levels), self.bounds)
+    def widths(self) -> Float[Array, " p"]:
+        """How wide each parameter is: its interquartile range."""
+        low, high = self._quartiles()
         return high - low
+
+    def real_widths(self) -> Float[Array, " p"]:
+        """The same on the real line."""
+        low, high = to_real(self._quartiles(), self.bounds)
+        return high - low
+
+    def _quartiles(self) -> Float[Array, "2 p"]:
+        levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
+        return self.joint.from_uniform(levels)
 
     def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""

@@ -25,7 +25,7 @@ from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
-from owlfi.weights.tuned import tuned_weights
+from owlfi.weights.tuned import tuned_weights, weigh_alike
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
 _NEAREST = 12
@@ -57,6 +57,15 @@ class Rule(eqx.Module):
     @abc.abstractmethod
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         """Points and weights for the simulator of the problem."""
+
+    def redraw(
+        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
+    ) -> Quadrature | None:
+        """Other designs of the same kind, to see how much depends on the choice of the points.
+
+        None where the rule knows no other, or knows its error without.
+        """
+        return None
 
     def check_weighted(self, purpose: str) -> None:
         """Raises ValueError where the squared MMD takes no weights."""
@@ -107,6 +116,16 @@ class VStatistic(Rule):
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         u = self.points(key, self.m, problem.simulator.measure)
         return unweighted(u, independent=self.independent)
+
+    def redraw(
+        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
+    ) -> Quadrature | None:
+        if quadrature.independent:
+            return None
+        designs = _draw_designs(self.points, key, problem, self.m, count)
+        if quadrature.certificate is not None:  # tuned at the estimate
+            return weigh_alike(problem.simulator.measure, quadrature, designs)
+        return unweighted(designs)
 
 
 class UStatistic(Rule):
@@ -191,6 +210,27 @@ class OptimallyWeighted(Rule):
         rows = _factors(problem, runs.y[kept]) * runs.y[kept]
         quadrature = tuned_weights(problem.data_kernel, measure, u, rows, most_noise=_MOST_NOISE)
         return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
+
+    def redraw(
+        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
+    ) -> Quadrature | None:
+        measure = problem.simulator.measure
+        designs = _draw_designs(self.points, key, problem, self.m, count)
+        if quadrature.certificate is not None and quadrature.certificate.fit is not None:
+            return weigh_alike(measure, quadrature, designs)
+        if isinstance(self.base_kernel, Kernel):
+            return optimal_weights(self.base_kernel, measure, designs)
+        if self.base_kernel == "median":
+            weights = jnp.stack([median_weights(measure, u).weights for u in designs])
+            return eqx.tree_at(lambda q: q.weights, unweighted(designs), weights)
+        return None
+
+
+def _draw_designs(
+    points: Points, key: Key[Array, ""], problem: Problem, m: int, count: int
+) -> Float[Array, "r m s"]:
+    measure = problem.simulator.measure
+    return jnp.stack([points(own, m, measure) for own in jax.random.split(key, count)])
 
 
 class Adaptive(Rule):

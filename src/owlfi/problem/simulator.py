@@ -99,6 +99,11 @@ class Simulator(eqx.Module):
         """The same without looking at theta and u, for the inside of loops."""
         return _as_sample(self.runtime.call(self.generator, theta, u), u.shape[0])
 
+    def attempt(self, theta: Array, u: Array, columns: int) -> Float[Array, "m d"]:
+        """The same with NaN where the generator raises on the host, for searches to go on."""
+        y = self.runtime.attempt(self.generator, theta, u, columns)
+        return _as_sample(y, u.shape[0])
+
     @property
     def runtime(self) -> Runtime:
         """Its loops and derivatives: those of JAX, or Python's on the host."""
@@ -111,6 +116,7 @@ class Simulator(eqx.Module):
         *,
         theta_of: Callable[[Array], Array],
         widths: Float[Array, " p"],
+        columns: int,
         wanted: Callable[[Array], Any],
     ) -> "RowsWithSlopes":
         """y at theta_of(v) and its derivatives by each entry of v.
@@ -119,7 +125,7 @@ class Simulator(eqx.Module):
         the widths and at 2p more runs of all points, made only where y is `wanted`, 0 where not.
         """
         y, slopes, runs = self.runtime.slopes(
-            lambda at: self.rows(theta_of(at), u), v, widths, wanted
+            lambda at: self.attempt(theta_of(at), u, columns), v, widths, wanted
         )
         taken = runs == self.runtime.slope_runs(len(v))
         return RowsWithSlopes(y, slopes, taken, runs * len(u))

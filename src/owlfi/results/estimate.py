@@ -11,6 +11,8 @@ from owlfi.results.files import register
 from owlfi.results.result import Result
 from owlfi.results.tables import align, as_level, table_rows, write_numbers
 
+_UNITS = norm.ppf(0.95)  # standard errors of an end of a 90% interval
+
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +43,13 @@ class Estimate(Result):
     trace_thetas: Float[Array, "t p"] | None = None
     """The best theta after each evaluation of the searches that led to the estimate."""
     trace_values: Float[Array, " t"] | None = None
+    below: Float[Array, " p"] | None = None
+    """How far a 90% interval extends downwards, where it is no normal one."""
+    above: Float[Array, " p"] | None = None
+    """The same upwards."""
+    ends: Float[Array, "2 p"] | None = None
+    """Of the prior, which no interval exceeds."""
+    warnings: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
 
@@ -53,9 +62,17 @@ class Estimate(Result):
         return jnp.sqrt(jnp.diag(self.covariance))
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
-        """Both ends of the normal interval that covers each parameter with this probability."""
-        reach = norm.ppf(0.5 + as_level(level) / 2) * self.standard_errors
-        return self.theta - reach, self.theta + reach
+        """Both ends of the interval that covers each parameter with this probability.
+
+        A normal interval, or one from the profile of the squared MMD where it is no parabola.
+        """
+        units = norm.ppf(0.5 + as_level(level) / 2)
+        usual = _UNITS * self.standard_errors
+        below, above = (usual if side is None else side for side in (self.below, self.above))
+        low, high = self.theta - units / _UNITS * below, self.theta + units / _UNITS * above
+        if self.ends is not None:
+            low, high = jnp.maximum(low, self.ends[0]), jnp.minimum(high, self.ends[1])
+        return low, high
 
     def summary(self) -> str:
         """A table: a row for each parameter."""

@@ -68,7 +68,8 @@ class Newton(_Narrow):
         self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
     ) -> Starts:
         """Where to begin, at the cost of `start_calls`."""
-        tried, calls = compare_starts(key, problem, objective, quadrature, self._compared)
+        found = compare_starts(key, problem, objective, quadrature, self._compared)
+        tried, calls = found.thetas, found.calls
         calls += check_slopes(objective, tried[0])
         return Starts(tried[: self._searched], tried[1 : 1 + self.restarts], calls)
 

@@ -15,7 +15,7 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
-from owlfi.inference.search.sandwich import embedding_metric
+from owlfi.inference.search.tangent import embedding_metric
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import HypothesisTest

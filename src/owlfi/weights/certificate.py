@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from owlfi.weights.kernel_fit import KernelFit
+
 LARGEST_UNEXPLAINED = 0.9
 UNSEEN_TAILS = 3.0
 _NOTHING = 1e-12  # unexplained variance that is rounding
@@ -41,6 +43,8 @@ class Certificate(eqx.Module):
     family: Int[Array, "..."]
     verdict: Int[Array, "..."]
     """A `Verdict`: anything but 0 means that equal weights were taken."""
+    fit: KernelFit | None = None
+    """The kernel, as it was fitted."""
 
 
 def without_estimate(points: Float[Array, "... m s"], verdict: Verdict) -> Certificate:

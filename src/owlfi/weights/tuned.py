@@ -135,6 +135,26 @@ def tune(
     return Tuning(laws, points, fitted, quadrature)
 
 
+def weigh_alike(
+    measure: Measure, quadrature: Quadrature, designs: Float[Array, "b m s"]
+) -> Quadrature:
+    """Weights of other designs by the kernel of one that was tuned, equal where its are."""
+    certificate = quadrature.certificate
+    if certificate is None or certificate.fit is None or int(certificate.verdict):
+        return unweighted(designs)
+    m = designs.shape[1]
+    fitted = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], certificate.fit)
+    laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
+    points, plain = systems[int(certificate.fit.coordinates)], jnp.full(m, 1 / m)
+    most = 1.5 * m * (quadrature.weights**2).sum()  # hardly noisier than the one that was tuned
+    parts = []
+    for design in points:  # one at a time, by the program that served the first
+        embedded = _embed_designs(laws, design[None], fitted)
+        parts.append(_solve(design[None], *embedded, fitted, plain, most)[0])
+    found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
+
+
 @eqx.filter_jit
 def _certify(
     designs: Array, fitted: KernelFit, calm: "_Weights", equal: "_Weights", grams: Array
@@ -156,6 +176,7 @@ def _certify(
         fitted.lengthscale,
         fitted.family,
         verdict,
+        fitted,
     )
     error = chosen.risk - fitted.nugget * (chosen.weights**2).sum(-1)
     return Quadrature(

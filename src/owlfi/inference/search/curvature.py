@@ -23,6 +23,8 @@ class Curved(NamedTuple):
 
     value: Float[Array, ""]
     slope: Float[Array, "m d"]
+    gradient: Float[Array, " p"]
+    """Σ ∂_a y · ∂f/∂y."""
     curvature: Float[Array, "p p"]
     """Σ ∂_a y · ∂²f/∂y² · ∂_b y."""
 
@@ -44,7 +46,11 @@ def curve(
     value_and_slope = jax.value_and_grad(lambda rows: simulated_term(k, rows, x, w, v, unbiased))
     (value, slope), tangent = jax.linearize(value_and_slope, y)
     changes = jax.lax.map(lambda t: tangent(t)[1], directions)
-    return Curved(value, slope, jnp.tensordot(directions, changes, [[1, 2], [1, 2]]))
+    return _along(value, slope, directions, jnp.tensordot(directions, changes, [[1, 2], [1, 2]]))
+
+
+def _along(value: Array, slope: Array, directions: Array, curvature: Array) -> Curved:
+    return Curved(value, slope, jnp.tensordot(directions, slope, 2), curvature)
 
 
 def _curve_gaussian(
@@ -69,7 +75,7 @@ def _curve_gaussian(
     blocks = 2 * w[:, None, None] * (pairs * own.hessian - data.hessian)
     around = jnp.einsum("aid,ide,bie->ab", directions, blocks, directions)
     mixed = 2 * pairs * mixed_curvature(gram, y, w, directions)
-    return Curved(value, back(slope)[0], around + mixed)
+    return Curved(value, back(slope)[0], jnp.tensordot(directions, slope, 2), around + mixed)
 
 
 class Field(NamedTuple):

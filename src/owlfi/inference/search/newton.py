@@ -58,7 +58,7 @@ def minimise(
     *,
     model: Model = newton_model,
     steps: int = STEPS,
-    tolerance: float = TOLERANCE,
+    tolerance: float | Float[Array, ""] = TOLERANCE,
 ) -> Minimum:
     """The minimum near one start (p,), which lies strictly inside the bounds.
 
@@ -122,7 +122,7 @@ def _start_search(v: Array, model: LocalModel, objective: Objective, steps: int)
 
 
 @eqx.filter_jit
-def _goes_on(search: Search, steps: int, tolerance: float) -> Bool[Array, ""]:
+def _goes_on(search: Search, steps: int, tolerance: float | Array) -> Bool[Array, ""]:
     """Whether there is anything worth trying; NaN is not."""
     able = (search.radius > _SMALLEST_RADIUS) & (search.evaluations <= steps)
     return able & (search.promised > tolerance) & jnp.isfinite(search.model.value)
@@ -148,7 +148,7 @@ def _advance(search: Search, v: Array, model: LocalModel, objective: Objective) 
 
 
 @eqx.filter_jit
-def _end_search(search: Search, objective: Objective, tolerance: float) -> Minimum:
+def _end_search(search: Search, objective: Objective, tolerance: float | Array) -> Minimum:
     """The result of a search."""
     theta, thetas = (objective.theta_of(v) for v in (search.v, search.vs))
     converged = search.promised <= tolerance

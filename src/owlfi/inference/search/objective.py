@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
@@ -14,6 +14,17 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 from owlfi.weights.quadrature import Quadrature
+
+_ENOUGH = 0.5  # share of the simulations, below which a theta is no candidate
+
+
+class Finished(NamedTuple):
+    """Simulations without those that failed: their rows are filled, their weights 0."""
+
+    y: Float[Array, "m d"]
+    weights: Float[Array, " m"]
+    fine: Bool[Array, " m"]
+    enough: Bool[Array, ""]
 
 
 class Objective(eqx.Module):
@@ -64,7 +75,7 @@ class Objective(eqx.Module):
 
     def rows(self, v: Float[Array, " p"]) -> Float[Array, "m d"]:
         """Simulations at a place on the real line."""
-        return self.simulator.rows(self.theta_of(v), self.points)
+        return self.simulator.attempt(self.theta_of(v), self.points, self.observed.shape[1])
 
     def rows_with_slopes(
         self, v: Float[Array, " p"], below: Array | float = jnp.inf
@@ -75,6 +86,7 @@ class Objective(eqx.Module):
             self.points,
             theta_of=self.theta_of,
             widths=self.widths,
+            columns=self.observed.shape[1],
             wanted=lambda y: value_of_rows(self, y) < below,  # NaN is not
         )
 
@@ -85,8 +97,22 @@ class Objective(eqx.Module):
                 f"observed has {self.observed.shape[1]} columns where the simulator gives "
                 f"{y.shape[1]}"
             )
-        sample = y, self.observed, self.weights, self.shares
-        return simulated_term(self.data_kernel, *sample, self.unbiased)
+        finished = self.finished(y)
+        sample = finished.y, self.observed, finished.weights, self.shares
+        value = simulated_term(self.data_kernel, *sample, self.unbiased)
+        return jnp.where(finished.enough, value, jnp.nan)
+
+    def finished(self, y: Float[Array, "m d"]) -> "Finished":
+        """The rows that did not fail, which share the weight of those that did.
+
+        A simulation that fails leaves no data, so that the model is that of the others.
+        """
+        fine = jnp.isfinite(y).all(1)
+        held, total = jnp.where(fine, self.weights, 0.0), self.weights.sum()
+        enough = (fine.mean() >= _ENOUGH) & (held.sum() / total >= _ENOUGH)
+        enough = fine.all() | (enough & (not self.unbiased))
+        weights = jnp.where(fine.all(), self.weights, held * total / held.sum())
+        return Finished(jnp.where(fine[:, None], y, self.observed[:1]), weights, fine, enough)
 
     def at(self, v: Float[Array, " p"]) -> Float[Array, ""]:
         """The value at v, for simulators in JAX inside of programs."""
@@ -122,10 +148,10 @@ def value_at(objective: Objective, v: Float[Array, " p"]) -> Float[Array, ""]:
 
 
 @compile_where_it_runs
-def values_at(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, " t"]:
-    """The values at some thetas."""
+def simulate_each(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, "t m d"]:
+    """Simulations at some thetas, on the points of the objective."""
     places = to_real(thetas, objective.ends)
-    return objective.runtime.map(lambda v: value_at(objective, v), places)
+    return objective.runtime.map(objective.rows, places)
 
 
 @compile_where_it_runs
@@ -154,7 +180,7 @@ def newton_model(
     rows = objective.rows_with_slopes(v, below)
     curved = curve_rows(objective, rows.y, rows.slopes)
     bend = objective.simulator.bend(v, objective.points, curved.slope, objective.theta_of)
-    return _local_model(rows, curved, curved.curvature + bend)
+    return _local_model(rows, curved, curved.curvature + where_finite(bend))
 
 
 def gauss_newton_model(
@@ -167,7 +193,7 @@ def gauss_newton_model(
 
 
 def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalModel:
-    gradient = jnp.tensordot(rows.slopes, curved.slope, 2)
+    gradient = curved.gradient
     value = curved.value if rows.taken else jnp.array(jnp.inf)  # no step ends where they are not
     return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls))
 
@@ -181,8 +207,16 @@ def curve_rows(
     The curvature is exact in y, Σ ∂_a y · ∂²f/∂y² · ∂_b y; what it lacks to the Hessian by theta,
     Σ ∂f/∂y · ∂²y, is small where the model fits.
     """
-    sample = objective.observed, objective.weights, objective.shares
-    return curve(objective.data_kernel, y, slopes, *sample, objective.unbiased)
+    finished = objective.finished(y)
+    moved = jnp.where(finished.fine[None, :, None], slopes, 0.0)
+    sample = objective.observed, finished.weights, objective.shares
+    curved = curve(objective.data_kernel, finished.y, moved, *sample, objective.unbiased)
+    return curved._replace(value=jnp.where(finished.enough, curved.value, jnp.nan))
+
+
+def where_finite(bend: Float[Array, "p p"]) -> Float[Array, "p p"]:
+    """Second derivatives, or 0 where a failed simulation has spoilt them."""
+    return jnp.where(jnp.isfinite(bend).all(), bend, 0.0)
 
 
 def slopes_by_theta(

@@ -1,4 +1,11 @@
-"""Where searches begin: the best of some points of the prior, and of runs that are known."""
+"""Where searches begin: the best of some points of the prior, seen at a scale that sees them all.
+
+Data of a well-determined model are close together while simulations of the prior are far apart, so
+that k(y, x) = 0 at nearly every start. Searches therefore begin with k stretched until the starts
+are seen, and go down to k itself by factors of 2, each from where the last one ended.
+"""
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -6,17 +13,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi.inference.search.objective import Objective, values_at
+from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
 from owlfi.weights.quadrature import Quadrature
 
 _FEWEST = 32  # points to compare starts on
+_SEEN = 0.3  # of the mean of k between observations, to count a start as seen
+_FARTHEST = 24  # doublings of the lengthscale
+_ROWS = 512  # of the observations, to choose the scale by
+
+
+class Starts(NamedTuple):
+    """Points of the prior, the best first, and how far k is stretched to see them."""
+
+    thetas: Float[Array, "t p"]
+    ladder: tuple[float, ...]
+    """Factors of the lengthscales from the widest down to 1."""
+    calls: int
+    failed: int
+    """Starts at which the simulations failed."""
 
 
 def compare_starts(
     key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature, count: int
-) -> tuple[Float[Array, "t p"], int]:
-    """Starts with the best first, and the simulator calls of their comparison.
+) -> Starts:
+    """The starts, with the simulator calls of their comparison.
 
     A quarter of the points, equally weighted, is enough to compare them. Runs that the rule has
     made while it was tuned, on the same points, cost nothing again.
@@ -27,16 +48,19 @@ def compare_starts(
     few = comparison_points(quadrature.m)
     coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
     known = problem.pilot(quadrature)
-    values = np.concatenate([values_at(coarse, thetas), _values_of_rows(coarse, known.y[:, :few])])
+    y = jnp.concatenate([simulate_each(coarse, thetas), known.y[:, :few]])
     thetas = jnp.concatenate([thetas, known.thetas])
-    fine = np.isfinite(values)
+    fine = np.isfinite(values_of_rows(coarse, y))
     if not fine.any():
+        problem.simulator.rows(thetas[0], coarse.points)  # what it raises, if it raises
         raise ValueError(
             f"y is NaN or infinite at all {len(thetas)} starts, such as theta = "
             f"{np.asarray(thetas[0])}; mend the generator or narrow the prior"
         )
-    order = np.argsort(np.where(fine, values, np.inf))[: fine.sum()]
-    return thetas[order], count * few
+    ladder = _choose_ladder(coarse, y[fine])
+    values = np.asarray(values_of_rows(coarse.stretch(jnp.array(ladder[0])), y[fine]))
+    order = np.argsort(values, kind="stable")
+    return Starts(thetas[fine][order], ladder, count * few, int((~fine).sum()))
 
 
 def comparison_points(m: int) -> int:
@@ -44,6 +68,27 @@ def comparison_points(m: int) -> int:
     return min(m, max(_FEWEST, m // 4))
 
 
+def _choose_ladder(objective: Objective, y: Float[Array, "t m d"]) -> tuple[float, ...]:
+    """Powers of 2 from the first at which k sees half of the starts, as seen from the data."""
+    x = objective.observed[:: -(-len(objective.observed) // _ROWS)]
+    wanted = _SEEN * float(_nearness(objective, jnp.array(0.0), x[None], x)[0])
+    for power in range(_FARTHEST):
+        if float(jnp.median(_nearness(objective, jnp.array(float(power)), y, x))) >= wanted:
+            break
+    return tuple(2.0**step for step in range(power, -1, -1))
+
+
 @eqx.filter_jit
-def _values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
+def _nearness(
+    objective: Objective, power: Float[Array, ""], y: Float[Array, "t m d"], x: Float[Array, "n d"]
+) -> Float[Array, " t"]:
+    """The mean of k, stretched by a power of 2, between some rows and the observations."""
+    k = objective.data_kernel.stretch(2.0**power)
+    shares = jnp.full(x.shape[0], 1 / x.shape[0])
+    return jax.lax.map(lambda rows: jnp.nanmean(k.row_sums(rows, x, shares)), y)
+
+
+@eqx.filter_jit
+def values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
+    """Of the objective, from simulations on its points."""
     return jax.lax.map(objective.of_rows, y)

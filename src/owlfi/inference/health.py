@@ -1,0 +1,107 @@
+"""What to doubt in a fit, in words: each sentence has its cause and a remedy."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from owlfi.inference.search.assess import Assessed
+from owlfi.inference.search.profile import REACH
+from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.widely import Wide
+
+_UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
+_AT_END = 0.02  # of the prior's width
+_UNDETERMINED = 1.0  # standard errors over the prior's width
+_APART = 5.0  # standard errors between minima
+
+
+def describe_fit(stage: Stage, wide: Wide, found: Assessed, failed_starts: int) -> tuple[str, ...]:
+    """All sentences about a fit, none where all is well."""
+    return (
+        *_tell_interrupted(wide),
+        *_tell_converged(found),
+        *_tell_rough(found),
+        *_tell_ends(stage, found),
+        *_tell_undetermined(stage, found),
+        *_tell_misfit(stage, found),
+        *_tell_other_minima(stage, wide, found),
+        *_tell_failed(stage, found, failed_starts),
+    )
+
+
+def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
+    if not wide.interrupted:
+        return ()
+    return (f"interrupted after {len(wide.landings)} searches; run it again to search on",)
+
+
+def _tell_converged(found: Assessed) -> tuple[str, ...]:
+    if bool(found.landing.minimum.converged):
+        return ()
+    return ("the search did not converge; allow more steps=, starts= or a narrower prior",)
+
+
+def _tell_rough(found: Assessed) -> tuple[str, ...]:
+    return ()
+
+
+def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    theta, widths = np.asarray(found.landing.minimum.theta), np.asarray(stage.widths)
+    errors = np.sqrt(np.diag(np.asarray(found.sandwich.covariance)))
+    distance = np.minimum(
+        theta - np.asarray(stage.problem.prior.bounds[0]),
+        np.asarray(stage.problem.prior.bounds[1]) - theta,
+    )
+    at_end = distance < np.minimum(_AT_END * widths, 0.5 * np.nan_to_num(errors, nan=np.inf))
+    names = [name for name, at in zip(stage.problem.prior.names, at_end, strict=True) if at]
+    if not names:
+        return ()
+    return (
+        f"the estimate of {', '.join(names)} lies at the end of its prior: widen the prior, or "
+        "take its interval as one-sided",
+    )
+
+
+def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    widths = np.asarray(stage.widths)
+    reach = (np.asarray(found.reach.below) + np.asarray(found.reach.above)) / (2 * REACH)
+    loose = ~(reach < _UNDETERMINED * widths)
+    names = [name for name, far in zip(stage.problem.prior.names, loose, strict=True) if far]
+    if not names:
+        return ()
+    return (
+        f"the data hardly determine {', '.join(names)}: the interval is about as wide as the "
+        "prior; hold it with simulator.fix(...), or observe what depends on it",
+    )
+
+
+def _tell_misfit(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    value = found.landing.minimum.value
+    if stage.chance(value, found.excess) >= _UNEXPLAINED:
+        return ()
+    n, m = len(stage.problem.observed), stage.objective.m
+    usual = stage.expected.mean + found.excess
+    return (
+        f"the squared MMD of {float(stage.squared_mmd(value)):.2g} is beyond what {n} observations "
+        f"and {m} points explain (about {usual:.2g}): the model does not fit, or the search is "
+        "lost; see goodness_of_fit, or give more starts=",
+    )
+
+
+def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, ...]:
+    """Searches that ended elsewhere, where the squared MMD is nearly as small."""
+    best, others = wide.landings[0], wide.landings[1:]
+    reach = np.maximum(found.reach.below, found.reach.above) / REACH
+    rise = REACH**2 * float(jnp.max(found.sandwich.rise)) * len(reach)
+    for other in others:
+        apart = np.abs(np.asarray(other.minimum.theta - best.minimum.theta))
+        if other.value - best.value < rise and (apart > _APART * reach).any():
+            theta = np.asarray(other.minimum.theta).round(4)
+            return (
+                f"another minimum is nearly as low, at theta = {theta}: the data do not tell them "
+                "apart; narrow the prior, or observe more",
+            )
+    return ()
+
+
+def _tell_failed(stage: Stage, found: Assessed, failed_starts: int) -> tuple[str, ...]:
+    return ()

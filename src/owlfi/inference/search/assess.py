@@ -1,0 +1,143 @@
+"""How sure an estimate is: other designs, the sandwich, and a profile where it is no parabola."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
+from owlfi.inference.search.roughness import missed_change
+from owlfi.inference.search.sandwich import Sandwich, sandwich
+from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.tangent import Designs
+from owlfi.inference.search.ways import ByRegression, Landing, Way
+from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.real_line import to_real
+from owlfi.problem.rules import Rule
+
+_DESIGNS = 6
+_MOST_MISSED = 0.25  # of a change by a standard error, that derivatives may fail to tell
+_RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
+
+
+class Assessed(NamedTuple):
+    """A landing and what is known of its errors."""
+
+    way: Way
+    landing: Landing
+    sandwich: Sandwich
+    reach: Reach
+    profiled: bool
+    """Whether intervals come from the profile of some parameter."""
+    excess: float
+    """What the points add to the squared MMD, as far as it is known."""
+    search_calls: int
+    other_calls: int
+
+
+def assess(key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing) -> Assessed:
+    """The errors of an estimate; of another one, where the look finds that it was not the best."""
+    objective, spent, other = stage.objective, 0, 0
+    for _ in range(3):
+        theta = landing.minimum.theta
+        spread, excess, more, calls = measure_errors(key, rule, stage, way, landing)
+        spent, other = spent + more, other + calls
+        if way.rough:
+            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
+        normal, calls = is_parabola(objective, theta, landing.value, spread)
+        other += calls
+        if normal.all():
+            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
+        missed, calls = missed_change(objective, theta, _error_steps(stage, theta, spread))
+        other += calls
+        if (missed > _MOST_MISSED).any():
+            way = ByRegression(way.steps)
+            landing = way.search(objective, theta, _RUNGS)
+            spent += int(landing.minimum.calls)
+            continue
+        reach, lower, calls = _profile(objective, landing, spread, normal, way.steps)
+        spent += calls
+        if lower is None:
+            break
+        landing = way.search(objective, lower)
+        spent += int(landing.minimum.calls)
+    return Assessed(way, landing, spread, reach, True, excess, spent, other)
+
+
+def measure_errors(
+    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing
+) -> tuple[Sandwich, float, int, int]:
+    """The sandwich, what the points add to the squared MMD, calls with slopes, and without."""
+    designs, calls = redraw(key, rule, stage, landing.minimum.theta)
+    tangent, more = way.tangent(stage.objective, landing, designs)
+    shares, known = stage.objective.shares, stage.quadrature.excess
+    return sandwich(tangent, shares, stage.widths, known), _excess(stage, designs), more, calls
+
+
+def redraw(
+    key: Key[Array, ""], rule: Rule, stage: Stage, theta: Float[Array, " p"]
+) -> tuple[Designs, int]:
+    """Simulations at theta on other designs of the same kind, none where the rule has none."""
+    quadrature = rule.redraw(key, stage.problem, stage.quadrature, _DESIGNS)
+    if quadrature is None:
+        m, d = stage.objective.m, stage.objective.observed.shape[1]
+        return Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m))), 0
+    y = _simulate_designs(stage.objective, theta, quadrature.points)
+    finished = jax.vmap(lambda rows, w: stage.objective.on(rows, w).finished(rows))
+    kept = finished(y, quadrature.weights)
+    enough = np.asarray(kept.enough)
+    return Designs(kept.y[enough], kept.weights[enough]), y.shape[0] * y.shape[1]
+
+
+@compile_where_it_runs
+def _simulate_designs(
+    objective: Objective, theta: Float[Array, " p"], points: Float[Array, "r m s"]
+) -> Float[Array, "r m d"]:
+    columns = objective.observed.shape[1]
+    return objective.runtime.map(lambda u: objective.simulator.attempt(theta, u, columns), points)
+
+
+def _excess(stage: Stage, designs: Designs) -> float:
+    """What the points add: half the squared MMD between two designs, on average."""
+    if len(designs.y) > 1:
+        return float(_mean_distance(stage.objective, designs)) / 2
+    known = stage.quadrature.excess
+    return stage.independent_excess if known is None else float(known)
+
+
+@eqx.filter_jit
+def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
+    k, (r, m) = objective.data_kernel, designs.weights.shape
+    own = jax.lax.map(lambda design: k.self_sum(*design), designs)
+    flat, w = designs.y.reshape(r * m, -1), designs.weights.reshape(-1)
+    others = (k.self_sum(flat, w) - own.sum()) / (r * (r - 1))
+    return 2 * (own.mean() - others)
+
+
+def _error_steps(stage: Stage, theta: Array, spread: Sandwich) -> Float[Array, " p"]:
+    """A standard error of each parameter on the real line, between a hundredth and half a width."""
+    objective = stage.objective
+    errors = jnp.sqrt(jnp.diag(spread.covariance))
+    v = to_real(theta, objective.ends)
+    moved = to_real(theta + errors, objective.ends), to_real(theta - errors, objective.ends)
+    steps = jnp.nanmin(jnp.abs(jnp.stack(moved) - v[None]), axis=0, initial=jnp.inf)
+    return jnp.clip(steps, 0.01 * objective.widths, 0.5 * objective.widths)
+
+
+def _profile(
+    objective: Objective, landing: Landing, spread: Sandwich, normal: np.ndarray, steps: int
+) -> tuple[Reach, Array | None, int]:
+    """The ends that are no parabola's, the lowest theta found beside the estimate, the calls."""
+    reach, calls, lower = [np.array(side) for side in normal_reach(spread)], 0, []
+    for place, side in np.argwhere(~normal):
+        sign = -1 if side == 0 else 1
+        theta, value = landing.minimum.theta, landing.value
+        end = find_end(objective, theta, value, spread, int(place), sign, steps)
+        reach[side][place], calls = end.reach, calls + end.calls
+        lower += [] if end.lower is None else [end.lower]
+    best = min(lower, key=lambda pair: pair[1], default=None)
+    return Reach(*reach), None if best is None else best[0], calls

@@ -1,0 +1,40 @@
+"""How large a squared MMD samples explain, where the model is right."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import gamma
+
+from owlfi.problem.problem import Problem
+
+_ROWS = 1000  # of the observations, to know their spread by
+
+
+class Expected(NamedTuple):
+    """The squared MMD between a true model and n observations: its mean and variance."""
+
+    mean: float
+    variance: float
+
+    def tail(self, squared_mmd: float, excess: float) -> float:
+        """The probability of a larger one, by a gamma distribution with these moments.
+
+        excess: what the points of the simulations add on average.
+        """
+        if not self.variance > 0:
+            return 1.0
+        grown = 1 + max(excess, 0.0) / self.mean  # as if there were fewer observations
+        shape = self.mean**2 / self.variance
+        return float(gamma.sf(squared_mmd, shape, scale=grown * self.mean / shape))
+
+
+def expect_squared_mmd(problem: Problem) -> Expected:
+    """From the Gram matrix of the observations: tr(H K H) / n² and 2 |H K H|² / n⁴."""
+    x, n = problem.observed, len(problem.observed)
+    rows = x[:: -(-n // _ROWS)]
+    gram = np.asarray(problem.data_kernel.gram(rows, rows))
+    centred = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
+    size = len(rows)
+    mean = np.trace(centred) / (size - 1) / n
+    variance = 2 * (centred**2).sum() / (size - 1) ** 2 / n**2
+    return Expected(float(mean), float(variance))

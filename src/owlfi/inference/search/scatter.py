@@ -1,0 +1,215 @@
+"""The model around a centre by regression: for simulators whose derivatives say nothing.
+
+Simulated at thetas scattered around the centre, on the same noise, embeddings are regressed on
+theta: μ(v) ≈ Σ_t c_t(v) μ_t with c quadratic in v. Jumps, counts and chaos average out.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from owlfi._tools.ranks import lift
+from owlfi.inference.search.newton import Minimum
+from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.inference.search.tangent import Designs, Tangent, gaps, independent_error
+from owlfi.measures import Uniform
+from owlfi.points.sequences import sobol
+from owlfi.problem.real_line import log_slope
+
+EDGE = 3**0.5  # of the cube in which thetas are scattered, with variance 1 a coordinate
+_PER_TERM = 4  # thetas for each term of the regression
+_MOST_PRODUCTS = 6  # parameters whose products are terms, too
+_POOR_FIT = 0.2  # of the variation of embeddings
+_CANDIDATES = 1024
+_POLISHING = 20
+
+
+class Scatter(eqx.Module):
+    """Simulations at thetas around a centre, and the regression of their embeddings.
+
+    Places v = centre + spread ξ are on the real line; thetas lie in the cube of ξ up to `EDGE`.
+    """
+
+    objective: Objective
+    centre: Float[Array, " p"]
+    spread: Float[Array, "p p"]
+    y: Float[Array, "t m d"]
+    weights: Float[Array, "t m"]
+    regression: Float[Array, "b t"]
+    """From embeddings to the terms of their polynomial in ξ."""
+    products: Float[Array, "t t"]
+    """⟨μ_t, μ_s⟩."""
+
+    def place(self, xi: Float[Array, "... p"]) -> Float[Array, "... p"]:
+        """The place on the real line."""
+        return lift(self.centre, xi.ndim) + xi @ self.spread.T
+
+    def mixture(self, xi: Float[Array, " p"]) -> Float[Array, " t"]:
+        """c(ξ): the embedding there as a mixture of those simulated."""
+        return terms(xi) @ self.regression
+
+    def at_rows(self, x: Float[Array, "n d"]) -> Float[Array, "t n"]:
+        """Each embedding at some rows: Σ_j w_j k(x_i, y_tj)."""
+        k = self.objective.data_kernel
+        return jax.lax.map(lambda pair: k.row_sums(x, pair[0], pair[1]), (self.y, self.weights))
+
+
+class Found(NamedTuple):
+    """The minimum inside the cube."""
+
+    xi: Float[Array, "... p"]
+    value: Float[Array, "..."]
+    inside: Bool[Array, "..."]
+
+
+def scatter_around(
+    objective: Objective,
+    centre: Float[Array, " p"],
+    spread: Float[Array, "p p"],
+    number: int,
+) -> tuple[Scatter | None, int]:
+    """Simulations around a centre, None where too many of them fail, and the calls they took.
+
+    number: of the scatter, so that no two in a search are alike.
+    """
+    p = len(centre)
+    count = _PER_TERM * terms(jnp.zeros(p)).shape[0]
+    xi = _cube(number, count, p)
+    y = simulate_each(objective, objective.theta_of(centre[None] + xi @ spread.T))
+    calls = count * objective.m
+    fine = np.asarray(_are_enough(objective, y))
+    if fine.sum() < count / 2:
+        return None, calls
+    return _regress(objective, centre, spread, xi[fine], y[fine]), calls
+
+
+@eqx.filter_jit
+def _are_enough(objective: Objective, y: Float[Array, "t m d"]) -> Bool[Array, " t"]:
+    return jax.lax.map(lambda rows: objective.finished(rows).enough, y)
+
+
+@eqx.filter_jit
+def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: Array) -> Scatter:
+    finished = jax.vmap(objective.finished)(y)
+    y, w = finished.y, finished.weights
+    regression = jnp.linalg.pinv(jax.vmap(terms)(xi))
+    k, flat = objective.data_kernel, y.reshape(-1, y.shape[-1])
+
+    def products(pair: tuple[Array, Array]) -> Array:
+        sums = k.row_sums(flat, pair[0], pair[1]).reshape(w.shape)
+        return (sums * w).sum(1)
+
+    return Scatter(objective, centre, spread, y, w, regression, jax.lax.map(products, (y, w)))
+
+
+def terms(xi: Float[Array, " p"]) -> Float[Array, " b"]:
+    """1, ξ_a, and ξ_a ξ_b; of many parameters the squares alone."""
+    p = xi.shape[0]
+    rows, columns = np.triu_indices(p) if p <= _MOST_PRODUCTS else (np.arange(p), np.arange(p))
+    return jnp.concatenate([jnp.ones(1), xi, xi[rows] * xi[columns]])
+
+
+def minimise_inside(
+    scatter: Scatter, at_data: Float[Array, "t n"], shares: Float[Array, "b n"]
+) -> Found:
+    """For each weighting of the observations, the minimum of the regression's squared MMD."""
+    p = scatter.centre.shape[0]
+    candidates = jnp.concatenate([jnp.zeros((1, p)), _cube(1, _CANDIDATES, p)])
+    return _minimise_each(scatter, at_data, shares, candidates)
+
+
+def _cube(number: int, count: int, p: int) -> Float[Array, "n p"]:
+    """Evenly spread points ξ."""
+    cube = sobol(jax.random.fold_in(jax.random.key(0), number), count, Uniform(dim=p))
+    return EDGE * (2 * cube - 1)
+
+
+@eqx.filter_jit
+def _minimise_each(
+    scatter: Scatter, at_data: Array, shares: Array, candidates: Float[Array, "c p"]
+) -> Found:
+    def fit(share: Array) -> Found:
+        towards = at_data @ share
+
+        def value(xi: Array) -> Array:
+            c = scatter.mixture(xi)
+            return c @ (scatter.products @ c) - 2 * c @ towards
+
+        start = candidates[jnp.argmin(jax.vmap(value)(candidates))]
+        xi = _polish(value, start)
+        return Found(xi, value(xi), (jnp.abs(xi) < 0.98 * EDGE).all())
+
+    return jax.lax.map(fit, shares)
+
+
+def _polish(value, start: Array) -> Array:  # type: ignore[no-untyped-def]
+    """Damped Newton steps inside the cube."""
+    slope, bend = jax.grad(value), jax.hessian(value)
+
+    def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        xi, damping = state
+        sizes, directions = jnp.linalg.eigh(bend(xi))
+        damped = jnp.abs(sizes) + damping * jnp.abs(sizes).max() + jnp.finfo(float).tiny
+        moved = xi - directions @ (directions.T @ slope(xi) / damped)
+        moved = jnp.clip(moved, -EDGE, EDGE)
+        better = value(moved) < value(xi)
+        return (jnp.where(better, moved, xi), jnp.where(better, damping / 4, damping * 8)), None
+
+    return jax.lax.scan(step, (start, jnp.array(1e-3)), length=_POLISHING)[0][0]
+
+
+@eqx.filter_jit
+def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Designs) -> Tangent:
+    """Along the regression at ξ, by theta."""
+    objective = scatter.objective
+    v = scatter.place(xi)
+    steepness = jnp.exp(log_slope(v, objective.ends))
+    by_xi = jax.jacfwd(scatter.mixture)(xi).T
+    along = jnp.linalg.solve(scatter.spread.T, by_xi) / steepness[:, None]
+    metric = along @ scatter.products @ along.T
+    at_designs = jax.lax.map(
+        lambda design: along @ (scatter.at_rows(design[0]) @ design[1]), designs
+    )
+    nearest = jnp.argmax(scatter.mixture(xi))
+    return Tangent(
+        2 * metric,
+        metric,
+        along @ scatter.at_rows(objective.observed),
+        along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y),
+        at_designs.T,
+        independent_error(objective, scatter.y[nearest]),
+    )
+
+
+@eqx.filter_jit
+def is_too_wide(scatter: Scatter) -> Bool[Array, ""]:
+    """Whether the polynomial misses more of the embeddings than jumps of the points explain."""
+    count = scatter.products.shape[0]
+    rest = jnp.eye(count) - jnp.linalg.pinv(scatter.regression) @ scatter.regression
+    mean = jnp.eye(count) - 1 / count
+    left = jnp.trace(rest @ scatter.products @ rest.T)
+    jumps = independent_error(scatter.objective, scatter.y[0]) * jnp.trace(rest)
+    total = jnp.trace(mean @ scatter.products @ mean.T)
+    return (left > _POOR_FIT * total) & (left > 2 * jumps)
+
+
+def refit_inside(
+    scatter: Scatter, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
+) -> Minimum:
+    """The minimum of each weighting of the data, without another simulation."""
+    if observed is None:
+        at_data = scatter.at_rows(scatter.objective.observed)
+        found = minimise_inside(scatter, at_data, shares)
+    else:
+        each = [
+            minimise_inside(scatter, scatter.at_rows(x), share[None])
+            for x, share in zip(observed, shares, strict=True)
+        ]
+        found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)
+    theta = scatter.objective.theta_of(scatter.place(found.xi))
+    none = jnp.zeros(len(theta), int)
+    return Minimum(theta, found.value, none, found.inside, theta[:, None], found.value[:, None])

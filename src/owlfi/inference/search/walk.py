@@ -1,0 +1,105 @@
+"""A search by regression: scatter, move to the minimum of the regression, look closer."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.inference.search.newton import Minimum
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.scatter import (
+    EDGE,
+    Scatter,
+    is_too_wide,
+    minimise_inside,
+    scatter_around,
+    tangent_by_regression,
+)
+from owlfi.inference.search.tangent import Designs
+from owlfi.problem.real_line import log_slope, to_real
+
+_FIRST_SPREAD = 0.5  # in widths of the prior
+_SCATTERED = 2.0  # standard errors of the estimate, to regress over
+_MOST_SHRINK = 1 / 9  # of a variance, at a time
+_SETTLED = 0.6  # of a variance, where looking closer would hardly change it
+_NEAR = 1.0  # of a move, in units of the spread
+_FARTHEST = 1e300
+
+
+class Walk(NamedTuple):
+    """A search under way."""
+
+    v: Float[Array, " p"]
+    spread: Float[Array, "p p"]
+    """Of the thetas to scatter around v."""
+    value: float = np.inf
+    scatters: int = 0
+    calls: int = 0
+    settled: bool = False
+    scatter: Scatter | None = None
+    trail: tuple[tuple[Array, float], ...] = ()
+
+
+def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
+    """At a start, with a look around as wide as the prior."""
+    spread = jnp.diag(_FIRST_SPREAD * objective.widths)
+    return Walk(to_real(start, objective.ends), spread)
+
+
+def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:
+    """On from where a walk stands, until nothing changes."""
+    now = begun._replace(settled=False)
+    for _ in range(rounds):
+        now = _advance(objective, now)
+        if now.settled:
+            break
+    return now
+
+
+def _advance(objective: Objective, now: Walk) -> Walk:
+    scatter, made = scatter_around(objective, now.v, now.spread, now.scatters)
+    now = now._replace(calls=now.calls + made, scatters=now.scatters + 1)
+    if scatter is None:  # closer to where it did not fail
+        return now._replace(spread=now.spread / 3)
+    found = minimise_inside(scatter, scatter.at_rows(objective.observed), objective.shares[None])
+    xi, value = found.xi[0], float(found.value[0])
+    moved = float(jnp.abs(xi).max())
+    inside = moved < 0.9 * EDGE
+    factors, directions = _look_closer(scatter, xi)
+    v = scatter.place(xi)
+    return now._replace(
+        v=v,
+        value=value,
+        spread=jnp.asarray(now.spread @ directions * np.sqrt(factors)) if inside else now.spread,
+        settled=inside and moved < _NEAR and bool(factors.min() > _SETTLED),
+        scatter=scatter,
+        trail=(*now.trail, (v, value)),
+    )
+
+
+def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of the variance in some directions: towards twice the standard errors in each."""
+    objective, (_, m, d) = scatter.objective, scatter.y.shape
+    tangent = tangent_by_regression(scatter, xi, Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m))))
+    errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
+    slope = jnp.exp(log_slope(scatter.place(xi), objective.ends))
+    covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)
+    inverse = np.linalg.inv(scatter.spread)
+    sizes, directions = np.linalg.eigh(inverse @ covariance @ inverse.T)
+    most = 0.5 if bool(is_too_wide(scatter)) else 1.0
+    return np.clip(_SCATTERED**2 * sizes, _MOST_SHRINK, most), directions
+
+
+def as_minimum(objective: Objective, ended: Walk) -> Minimum:
+    """Where a walk ended, as of any search."""
+    vs, values = zip(*ended.trail, strict=True) if ended.trail else ([ended.v], [ended.value])
+    return Minimum(
+        objective.theta_of(ended.v),
+        jnp.array(ended.value),
+        jnp.array(ended.calls),
+        jnp.array(ended.settled),
+        objective.theta_of(jnp.stack(vs)),
+        jnp.array(values),
+    )

@@ -1,0 +1,127 @@
+"""Two ways to the minimum: along derivatives of the simulations, or by regression over thetas.
+
+Both go down a ladder of lengthscales, and both tell how the embedding moves at the end.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from owlfi.inference.search.newton import STEPS, TOLERANCE, Minimum, minimise, minimise_each
+from owlfi.inference.search.objective import Objective, gauss_newton_model
+from owlfi.inference.search.scatter import Scatter, refit_inside, tangent_by_regression
+from owlfi.inference.search.starts import comparison_points
+from owlfi.inference.search.tangent import Designs, Tangent, tangent_by_slopes
+from owlfi.inference.search.walk import as_minimum, first_walk, walk
+from owlfi.problem.real_line import to_real
+
+_LOOSE = 1e-4  # a rung need only lead to the next one
+_ROUNDS, _ROUNDS_A_RUNG = 12, 3
+
+
+class Landing(NamedTuple):
+    """Where a search ended."""
+
+    minimum: Minimum
+    scatter: Scatter | None = None
+    """The simulations around the minimum, of a search by regression."""
+
+    @property
+    def value(self) -> float:
+        return float(np.nan_to_num(self.minimum.value, nan=np.inf))
+
+
+@dataclass(frozen=True)
+class BySlopes:
+    """Newton's method along derivatives of the simulations."""
+
+    steps: int = STEPS
+    rough = False
+
+    def search(
+        self,
+        objective: Objective,
+        start: Float[Array, " p"],
+        ladder: tuple[float, ...] = (1.0,),
+        around: Landing | None = None,
+    ) -> Landing:
+        """From a start, down the ladder of lengthscales."""
+        calls = 0
+        for factor in ladder:
+            tolerance = jnp.array(TOLERANCE if factor == 1 else _LOOSE)
+            stretched = objective.stretch(jnp.array(factor))
+            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance)
+            start, calls = found.theta, calls + int(found.calls)
+        return Landing(found._replace(calls=jnp.array(calls)))
+
+    def tangent(
+        self, objective: Objective, landing: Landing, designs: Designs
+    ) -> tuple[Tangent, int]:
+        """How the embedding moves at the minimum, and the calls of it."""
+        return tangent_by_slopes(objective, landing.minimum.theta, designs)
+
+    def refit_each(
+        self,
+        objective: Objective,
+        landing: Landing,
+        observed: Float[Array, "b n d"] | None,
+        shares: Float[Array, "b n"],
+    ) -> Minimum:
+        """The minimum of other data, or weightings of the data, from this one."""
+        start = landing.minimum.theta
+        starts = jnp.broadcast_to(start, (len(shares), len(start)))
+        return minimise_each(objective, observed, starts, shares=shares, model=gauss_newton_model)
+
+
+@dataclass(frozen=True)
+class ByRegression:
+    """Quadratic regressions of the embedding over thetas, ever closer around the minimum."""
+
+    steps: int = STEPS
+    rough = True
+
+    def search(
+        self,
+        objective: Objective,
+        start: Float[Array, " p"],
+        ladder: tuple[float, ...] = (1.0,),
+        around: Landing | None = None,
+    ) -> Landing:
+        begun = first_walk(objective, start)
+        if around is not None and around.scatter is not None:
+            begun = begun._replace(spread=around.scatter.spread)
+        few = comparison_points(objective.m)
+        coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
+        for factor in ladder[:-1]:
+            begun = walk(coarse.stretch(jnp.array(factor)), begun, _ROUNDS_A_RUNG)
+        ended = walk(objective, begun._replace(trail=()), _ROUNDS)
+        return Landing(as_minimum(objective, ended), ended.scatter)
+
+    def tangent(
+        self, objective: Objective, landing: Landing, designs: Designs
+    ) -> tuple[Tangent, int]:
+        scatter = landing.scatter
+        if scatter is None:
+            raise ValueError(
+                "the simulations fail around the estimate "
+                f"{np.asarray(landing.minimum.theta)}; mend the generator or narrow the prior"
+            )
+        v = to_real(landing.minimum.theta, objective.ends)
+        xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
+        return tangent_by_regression(scatter, xi, designs), 0
+
+    def refit_each(
+        self,
+        objective: Objective,
+        landing: Landing,
+        observed: Float[Array, "b n d"] | None,
+        shares: Float[Array, "b n"],
+    ) -> Minimum:
+        assert landing.scatter is not None
+        return refit_inside(landing.scatter, observed, shares)
+
+
+Way = BySlopes | ByRegression

@@ -1,0 +1,54 @@
+"""Searches from several starts, and from more of them where the landing is doubtful."""
+
+from typing import NamedTuple
+
+import jax
+
+from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.starts import Starts
+from owlfi.inference.search.ways import Landing, Way
+
+DOUBTFUL = 1e-3  # the chance of a squared MMD, below which other starts are tried
+_MORE = 6
+
+
+class Wide(NamedTuple):
+    """All landings, the best first."""
+
+    landings: tuple[Landing, ...]
+    calls: int
+    interrupted: bool
+
+    @property
+    def best(self) -> Landing:
+        return self.landings[0]
+
+
+def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
+    """From the best starts down the ladder, and from more until the fit can be believed.
+
+    Ctrl-C ends it with the searches that are finished, at least one.
+    """
+    landings: list[Landing] = []
+    interrupted = False
+    try:
+        for number, start in enumerate(starts.thetas[: refined + _MORE]):
+            if number >= refined and not is_doubtful(stage, min(landings, key=_value)):
+                break
+            landing = way.search(stage.objective, start, starts.ladder)
+            landings.append(jax.block_until_ready(landing))
+    except KeyboardInterrupt:
+        if not landings:
+            raise
+        interrupted = True
+    calls = sum(int(landing.minimum.calls) for landing in landings)
+    return Wide(tuple(sorted(landings, key=_value)), calls, interrupted)
+
+
+def is_doubtful(stage: Stage, landing: Landing) -> bool:
+    """Whether the squared MMD is larger than samples of a true model would have it."""
+    return stage.chance(landing.value, stage.independent_excess) < DOUBTFUL
+
+
+def _value(landing: Landing) -> float:
+    return landing.value
