@@ -23,6 +23,7 @@ from owlfi.inference.learning_rate import calibrated_beta
 from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
 from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
 
 KEY = jax.random.key(0)
 
@@ -68,7 +69,9 @@ def test_beta_grows_with_the_number_of_observations():
     def beta(n):
         problem = gaussian_problem(n=n)
         objective = objective_of(problem, RULE.quadrature(KEY, problem))
-        return calibrated_beta(sandwich(objective, jnp.array([exact_estimate(problem)]))[0])
+        theta = jnp.array([exact_estimate(problem)])
+        tangent, _ = tangent_by_slopes(objective, theta, no_designs(objective))
+        return calibrated_beta(sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0)))
 
     assert_allclose(beta(320) / beta(80), 4, rtol=0.25)
 

@@ -242,7 +242,9 @@ def test_second_order_fits_are_as_good_as_those_of_adam():
     problem = g_and_k_problem()
     quadrature = MEDIAN.quadrature(KEY, problem)
     objective = objective_of(problem, quadrature)
-    theta = minimise(objective, compare_starts(KEY, problem, objective, quadrature, 16)[0][0]).theta
+    theta = minimise(
+        objective, compare_starts(KEY, problem, objective, quadrature, 16).thetas[0]
+    ).theta
     bank = quadrature.points[None], quadrature.weights[None]
     trials = problem.prior.starts(KEY, 50)
     trials = jnp.concatenate([trials[:1], trials])  # the first is the estimate, which it ignores

@@ -22,7 +22,7 @@ from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.starts import coarsen, compare_starts
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.widely import search_widely
 from owlfi.kernels.transformed import whitening_kernel
@@ -110,6 +110,11 @@ class Fit(NamedTuple):
         return self.assessed.landing.minimum
 
     @property
+    def rough(self) -> bool:
+        """Whether the search did without derivatives of the simulations."""
+        return self.assessed.way.rough
+
+    @property
     def sandwich(self) -> Sandwich:
         return self.assessed.sandwich
 
@@ -143,7 +148,7 @@ def find_minimum(
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
     tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-    rough, looked = is_rough(first.coarse(tried.ladder[0]), tried.thetas[0])
+    rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), tried.thetas[0])
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
     wide = search_widely(first, way, tried, refined)
     last, best, more = _adapt(first, rule, way, wide.best, whiten, retune)

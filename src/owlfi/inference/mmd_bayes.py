@@ -84,6 +84,12 @@ def mmd_bayes(
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule)
+    if fit.rough:
+        raise ValueError(
+            "mmd_bayes needs the derivatives of the simulator, but they do not tell how y changes "
+            "with theta: it is rounded, counts, jumps or chaotic; use pseudo_marginal or "
+            "posterior_bootstrap"
+        )
     target = Target(fit.objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from owlfi.inference.search.newton import STEPS
+from owlfi.inference.search.starts import MOST_RUNGS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.testing.goodness_of_fit import check_settings
@@ -47,13 +48,17 @@ def plan_goodness_of_fit(
     settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
     simulator, m, shared = problem.simulator, rule.m, len(settings.factors)
 
-    def count(near: int, far: int, statistic: int) -> int:
+    def count(near: int, far: int, statistic: int, rungs: int) -> int:
         """Where all statistics of a data set take so many rows."""
         wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
         each = way.minimise_calls(simulator, m, near, far) + statistic
         tuning = settings.designs * shared * rule.tuning_calls
         refined = simulator.slope_calls(settings.fine) * near
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
-        return tuning + way.start_calls(simulator, m) + wide + refined + replicates
+        began = way.start_calls(simulator, m, far, rungs)
+        return tuning + began + wide + refined + replicates
 
-    return Cost(count(_NEAR, _FAR, m), count(STEPS + 1, STEPS + 1, m * shared))
+    return Cost(
+        count(_NEAR, _FAR, m, 1),
+        count(STEPS + 1, STEPS + 1, m * shared, MOST_RUNGS),
+    )

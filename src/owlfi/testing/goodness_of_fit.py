@@ -68,12 +68,14 @@ def goodness_of_fit(
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
 
-    The model must change smoothly with its parameters. Where the problem chose k by the median, so
-    does every replicate. Those whose fit fails count as +∞, which only makes p larger.
+    Where the model does not change smoothly with its parameters (counts, jumps, chaos), all data
+    sets are fitted in a regression over simulations around the estimate. Where the problem chose k
+    by the median, so does every replicate. Those whose fit fails count as +∞, which only makes p
+    larger.
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, a model that is piecewise constant in one, Adam with a simulator that is no JAX
-    function, and where the fit to the data fails.
+    parameters, Adam with a simulator that is no JAX function or not smooth, and where the fit to the
+    data fails.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -89,7 +91,7 @@ def goodness_of_fit(
     drawn = _draw_designs(design_key, problem, rule, settings)
     objective = objective_of(problem, drawn.first)
     starts = way.start(start_key, problem, objective, drawn.first)
-    procedure = Procedure(objective, drawn.bank, starts.others, settings.factors, way)
+    procedure = Procedure(objective, drawn.bank, starts.others, settings.factors, starts.search)
     observed = _refit_observed(observed_key, problem, procedure, starts)
     refined_key = jax.random.fold_in(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])

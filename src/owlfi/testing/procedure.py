@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from owlfi.inference.search.objective import Objective
 from owlfi.mmd import own_term
 from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
-from owlfi.testing.searches import Search
+from owlfi.testing.searches import Prepared
 
 
 class Designs(eqx.Module):
@@ -58,7 +58,7 @@ class Procedure(eqx.Module):
     designs: Designs
     others: Float[Array, "r p"]
     factors: tuple[float, ...] = eqx.field(static=True)
-    search: Search = eqx.field(static=True)
+    search: Prepared
 
     @property
     def runtime(self) -> Runtime:

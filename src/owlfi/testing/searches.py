@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -15,13 +17,17 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_array, as_count, positive
 from owlfi.inference.search.descent import Bank, minimise_by_descent
 from owlfi.inference.search.newton import Minimum, choose_least, minimise
-from owlfi.inference.search.objective import Objective, simulate_with_slopes
-from owlfi.inference.search.starts import compare_starts, comparison_points
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.scatter import Scatter, look_through, refit_inside
+from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
+from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, walk_calls
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
 _COMPARED, _SEARCHED = 16, 8  # starts on the observed data: compared, and searched to the end
+_LED = 2  # of these, led there from wide lengthscales
 
 
 class Starts(NamedTuple):
@@ -32,6 +38,8 @@ class Starts(NamedTuple):
     others: Float[Array, "r p"]
     """For every data set, besides the estimate."""
     calls: int
+    search: "Prepared"
+    """What searches from there: another one, where the simulator turns out to be rough."""
 
 
 class _Narrow:
@@ -69,12 +77,23 @@ class Newton(_Narrow):
     ) -> Starts:
         """Where to begin, at the cost of `start_calls`."""
         found = compare_starts(key, problem, objective, quadrature, self._compared)
-        tried, calls = found.thetas, found.calls
-        calls += check_slopes(objective, tried[0])
-        return Starts(tried[: self._searched], tried[1 : 1 + self.restarts], calls)
+        ladder, best = found.ladder, found.thetas[:_LED]
+        rough, looked = is_rough(coarsen(objective, ladder[0]), best[0])
+        if rough:
+            landing = ByRegression().search(objective, best[0], ladder)
+            calls = found.calls + looked + int(landing.minimum.calls)
+            return Starts(landing.minimum.theta[None], best[:0], calls, Regression.at(landing))
+        led = [BySlopes().search(objective, start, ladder).minimum for start in best]
+        calls = found.calls + looked + sum(int(minimum.calls) for minimum in led)
+        tried = jnp.concatenate([jnp.stack([each.theta for each in led]), found.thetas])
+        others = found.thetas[1 : 1 + self.restarts]
+        return Starts(tried[: self._searched], others, calls, self)
 
-    def start_calls(self, simulator: Simulator, m: int) -> int:
-        return self._compared * comparison_points(m) + simulator.slope_calls(m)
+    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
+        few, p = comparison_points(m), len(simulator.parameters)
+        look = 2 * (simulator.slope_calls(few) + 2 * p * few)
+        led = _LED * rungs * far * simulator.slope_calls(m)
+        return self._compared * few + look + max(led, walk_calls(p, m, rungs))
 
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
@@ -132,10 +151,18 @@ class Adam(_Narrow):
         self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
     ) -> Starts:
         trials = problem.prior.starts(key, self.trials)
-        return Starts(trials, trials, check_slopes(objective, trials[0]))
+        rough, looked = is_rough(coarsen(objective, 1.0), trials[0])
+        if rough:
+            raise ValueError(
+                "Adam needs the derivatives of the simulator, but near theta = "
+                f"{np.asarray(trials[0])} they do not tell how y changes: it is rounded, counts, "
+                "jumps or chaotic; use search='newton', which does without where it must"
+            )
+        return Starts(trials, trials, looked, self)
 
-    def start_calls(self, simulator: Simulator, m: int) -> int:
-        return simulator.slope_calls(m)
+    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
+        few, p = comparison_points(m), len(simulator.parameters)
+        return 2 * (simulator.slope_calls(few) + 2 * p * few)
 
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
@@ -165,9 +192,9 @@ class Given(_Narrow):
     def start(
         self, key: Key[Array, ""], problem: Problem, objective: Objective, quadrature: Quadrature
     ) -> Starts:
-        return Starts(self.theta[None], self.theta[None][:0], 0)
+        return Starts(self.theta[None], self.theta[None][:0], 0, self)
 
-    def start_calls(self, simulator: Simulator, m: int) -> int:
+    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
         return 0
 
     def minimise(
@@ -180,7 +207,34 @@ class Given(_Narrow):
         return 0
 
 
+class Regression(_Narrow, eqx.Module):
+    """For rough simulators: in the regression of the embedding around the estimate.
+
+    Every data set is fitted in the same simulations, so that no fit takes another one.
+    """
+
+    scatter: Scatter
+
+    @classmethod
+    def at(cls, landing: Landing) -> "Regression":
+        """Around the end of a search; ValueError where the simulations fail there."""
+        if landing.scatter is None:
+            raise ValueError(
+                f"y is NaN or infinite around theta = {np.asarray(landing.minimum.theta)}; mend "
+                "the generator or narrow the prior"
+            )
+        return cls(landing.scatter)
+
+    def minimise(
+        self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
+    ) -> Minimum:
+        scatter = look_through(self.scatter, objective.data_kernel)
+        found = refit_inside(scatter, objective.observed[None], objective.shares[None])
+        return jax.tree.map(lambda leaf: leaf[0], found)
+
+
 Search = Newton | Adam | Given
+Prepared = Search | Regression
 
 
 def as_search(search: Any, theta: Any, restarts: Any) -> Search:
@@ -191,18 +245,6 @@ def as_search(search: Any, theta: Any, restarts: Any) -> Search:
     if theta is not None:
         return Given(as_array("theta", theta))
     return search if isinstance(search, Adam) else Newton(restarts)
-
-
-def check_slopes(objective: Objective, theta: Float[Array, " p"]) -> int:
-    """The calls of seeing that the model changes with every parameter.
-
-    Raises ValueError where it does not: no search can move such a parameter, and the replicates of
-    an estimate that stayed where it began would fit too well.
-    """
-    rows = simulate_with_slopes(objective, theta)
-    if rows.taken:  # they are not where y is NaN, of which the fit will tell
-        refuse_constant(objective.simulator.parameters, theta, rows.slopes)
-    return rows.calls
 
 
 def refuse_constant(

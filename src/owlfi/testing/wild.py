@@ -61,6 +61,11 @@ def wild_goodness_of_fit(
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
     fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule)
+    if fit.rough:
+        raise ValueError(
+            "wild_goodness_of_fit needs the derivatives of the simulator, but they do not tell how "
+            "y changes with theta: it is rounded, counts, jumps or chaotic; use goodness_of_fit"
+        )
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
     rows = simulate_with_slopes(fit.objective, theta)

@@ -13,7 +13,7 @@ from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_
 from owlfi.inference.search.roughness import missed_change
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.tangent import Designs
+from owlfi.inference.search.tangent import Designs, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
@@ -84,8 +84,7 @@ def redraw(
     """Simulations at theta on other designs of the same kind, none where the rule has none."""
     quadrature = rule.redraw(key, stage.problem, stage.quadrature, _DESIGNS)
     if quadrature is None:
-        m, d = stage.objective.m, stage.objective.observed.shape[1]
-        return Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m))), 0
+        return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
     finished = jax.vmap(lambda rows, w: stage.objective.on(rows, w).finished(rows))
     kept = finished(y, quadrature.weights)

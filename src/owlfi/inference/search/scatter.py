@@ -16,6 +16,7 @@ from owlfi._tools.ranks import lift
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.inference.search.tangent import Designs, Tangent, gaps, independent_error
+from owlfi.kernels import Kernel
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
 from owlfi.problem.real_line import log_slope
@@ -76,8 +77,7 @@ def scatter_around(
 
     number: of the scatter, so that no two in a search are alike.
     """
-    p = len(centre)
-    count = _PER_TERM * terms(jnp.zeros(p)).shape[0]
+    p, count = len(centre), scatter_size(len(centre))
     xi = _cube(number, count, p)
     y = simulate_each(objective, objective.theta_of(centre[None] + xi @ spread.T))
     calls = count * objective.m
@@ -85,6 +85,11 @@ def scatter_around(
     if fine.sum() < count / 2:
         return None, calls
     return _regress(objective, centre, spread, xi[fine], y[fine]), calls
+
+
+def scatter_size(p: int) -> int:
+    """How many thetas are scattered."""
+    return _PER_TERM * terms(jnp.zeros(p)).shape[0]
 
 
 @eqx.filter_jit
@@ -97,13 +102,26 @@ def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: A
     finished = jax.vmap(objective.finished)(y)
     y, w = finished.y, finished.weights
     regression = jnp.linalg.pinv(jax.vmap(terms)(xi))
-    k, flat = objective.data_kernel, y.reshape(-1, y.shape[-1])
+    products = _multiply(objective.data_kernel, y, w)
+    return Scatter(objective, centre, spread, y, w, regression, products)
 
-    def products(pair: tuple[Array, Array]) -> Array:
-        sums = k.row_sums(flat, pair[0], pair[1]).reshape(w.shape)
-        return (sums * w).sum(1)
 
-    return Scatter(objective, centre, spread, y, w, regression, jax.lax.map(products, (y, w)))
+def _multiply(k: Kernel, y: Float[Array, "t m d"], w: Float[Array, "t m"]) -> Float[Array, "t t"]:
+    """⟨μ_t, μ_s⟩ = Σ w_ti w_sj k(y_ti, y_sj)."""
+    flat = y.reshape(-1, y.shape[-1])
+
+    def multiply(pair: tuple[Array, Array]) -> Array:
+        return (k.row_sums(flat, pair[0], pair[1]).reshape(w.shape) * w).sum(1)
+
+    return jax.lax.map(multiply, (y, w))
+
+
+@eqx.filter_jit
+def look_through(scatter: Scatter, data_kernel: Kernel) -> Scatter:
+    """The same simulations with another kernel."""
+    objective = eqx.tree_at(lambda o: o.data_kernel, scatter.objective, data_kernel)
+    products = _multiply(data_kernel, scatter.y, scatter.weights)
+    return eqx.tree_at(lambda s: (s.objective, s.products), scatter, (objective, products))
 
 
 def terms(xi: Float[Array, " p"]) -> Float[Array, " b"]:
@@ -117,9 +135,12 @@ def minimise_inside(
     scatter: Scatter, at_data: Float[Array, "t n"], shares: Float[Array, "b n"]
 ) -> Found:
     """For each weighting of the observations, the minimum of the regression's squared MMD."""
-    p = scatter.centre.shape[0]
-    candidates = jnp.concatenate([jnp.zeros((1, p)), _cube(1, _CANDIDATES, p)])
-    return _minimise_each(scatter, at_data, shares, candidates)
+    return _minimise_each(scatter, at_data, shares, _candidates(scatter.centre.shape[0]))
+
+
+def _candidates(p: int) -> Float[Array, "c p"]:
+    """Where a minimum is looked for first."""
+    return jnp.concatenate([jnp.zeros((1, p)), _cube(1, _CANDIDATES, p)])
 
 
 def _cube(number: int, count: int, p: int) -> Float[Array, "n p"]:
@@ -201,15 +222,26 @@ def refit_inside(
     scatter: Scatter, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
 ) -> Minimum:
     """The minimum of each weighting of the data, without another simulation."""
-    if observed is None:
-        at_data = scatter.at_rows(scatter.objective.observed)
-        found = minimise_inside(scatter, at_data, shares)
-    else:
-        each = [
-            minimise_inside(scatter, scatter.at_rows(x), share[None])
-            for x, share in zip(observed, shares, strict=True)
-        ]
-        found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)
+    p = scatter.centre.shape[0]
+    with jax.ensure_compile_time_eval():
+        candidates = _candidates(p)
+    found = _refit_each(scatter, observed, shares, candidates)
     theta = scatter.objective.theta_of(scatter.place(found.xi))
     none = jnp.zeros(len(theta), int)
     return Minimum(theta, found.value, none, found.inside, theta[:, None], found.value[:, None])
+
+
+@eqx.filter_jit
+def _refit_each(
+    scatter: Scatter, observed: Array | None, shares: Array, candidates: Float[Array, "c p"]
+) -> Found:
+    if observed is None:
+        at_data = scatter.at_rows(scatter.objective.observed)
+        return _minimise_each(scatter, at_data, shares, candidates)
+
+    def refit(case: tuple[Array, Array]) -> Found:
+        at_data = scatter.at_rows(case[0])
+        found = _minimise_each(scatter, at_data, case[1][None], candidates)
+        return jax.tree.map(lambda leaf: leaf[0], found)
+
+    return jax.lax.map(refit, (observed, shares))

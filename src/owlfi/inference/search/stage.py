@@ -1,13 +1,11 @@
 """A problem on one quadrature: searches go on when either is replaced."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.inference.search.misfit import Expected, expect_squared_mmd
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, objective_of
-from owlfi.inference.search.starts import comparison_points
 from owlfi.problem.problem import Problem
 from owlfi.weights.quadrature import Quadrature
 
@@ -30,18 +28,12 @@ class Stage:
         self.expected = expect_squared_mmd(problem)
         self.widths = problem.prior.widths()
 
-    def coarse(self, factor: float) -> Objective:
-        """On the points of a comparison, equally weighted, with k stretched."""
-        few = comparison_points(self.objective.m)
-        equal = jnp.full(few, 1 / few)
-        return self.objective.on(self.objective.points[:few], equal).stretch(jnp.array(factor))
-
     @property
     def independent_excess(self) -> float:
         """What as many independent points would add to the squared MMD."""
         return self.expected.mean * len(self.problem.observed) / self.objective.m
 
-    def squared_mmd(self, value: Array | float) -> Float[Array, ""]:
+    def squared_mmd(self, value: Array | float) -> Float[Array, "..."]:
         """From a value of the objective."""
         return value + self.data_term
 

@@ -15,11 +15,13 @@ from jaxtyping import Array, Float, Key
 
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import to_real
 from owlfi.weights.quadrature import Quadrature
 
 _FEWEST = 32  # points to compare starts on
 _SEEN = 0.3  # of the mean of k between observations, to count a start as seen
-_FARTHEST = 24  # doublings of the lengthscale
+MOST_RUNGS = 24
+"""Of a ladder of lengthscales, each twice the next."""
 _ROWS = 512  # of the observations, to choose the scale by
 
 
@@ -45,8 +47,8 @@ def compare_starts(
     Raises ValueError where the simulations fail at every start.
     """
     thetas = problem.prior.starts(key, count)
-    few = comparison_points(quadrature.m)
-    coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
+    coarse = coarsen(objective, 1.0)
+    few = coarse.m
     known = problem.pilot(quadrature)
     y = jnp.concatenate([simulate_each(coarse, thetas), known.y[:, :few]])
     thetas = jnp.concatenate([thetas, known.thetas])
@@ -58,9 +60,26 @@ def compare_starts(
             f"{np.asarray(thetas[0])}; mend the generator or narrow the prior"
         )
     ladder = _choose_ladder(coarse, y[fine])
-    values = np.asarray(values_of_rows(coarse.stretch(jnp.array(ladder[0])), y[fine]))
-    order = np.argsort(values, kind="stable")
-    return Starts(thetas[fine][order], ladder, count * few, int((~fine).sum()))
+    values = np.asarray(values_of_rows(coarsen(objective, ladder[0]), y[fine]))
+    ordered = thetas[fine][np.argsort(values, kind="stable")]
+    order = _spread_out(np.asarray(to_real(ordered, objective.ends) / objective.widths[None]))
+    return Starts(ordered[order], ladder, count * few, int((~fine).sum()))
+
+
+def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
+    """The best first, then that of the best third which is farthest from it, then all others.
+
+    Searches that begin side by side end side by side.
+    """
+    good = places[: max(2, len(places) // 3)]
+    second = int(np.argmax(((good - good[0]) ** 2).sum(1)))
+    return np.array([0, second, *(i for i in range(1, len(places)) if i != second)][: len(places)])
+
+
+def coarsen(objective: Objective, factor: float) -> Objective:
+    """On the points of a comparison, equally weighted, with k stretched."""
+    few = comparison_points(objective.m)
+    return objective.on(objective.points[:few], jnp.full(few, 1 / few)).stretch(jnp.array(factor))
 
 
 def comparison_points(m: int) -> int:
@@ -72,7 +91,7 @@ def _choose_ladder(objective: Objective, y: Float[Array, "t m d"]) -> tuple[floa
     """Powers of 2 from the first at which k sees half of the starts, as seen from the data."""
     x = objective.observed[:: -(-len(objective.observed) // _ROWS)]
     wanted = _SEEN * float(_nearness(objective, jnp.array(0.0), x[None], x)[0])
-    for power in range(_FARTHEST):
+    for power in range(MOST_RUNGS):
         if float(jnp.median(_nearness(objective, jnp.array(float(power)), y, x))) >= wanted:
             break
     return tuple(2.0**step for step in range(power, -1, -1))

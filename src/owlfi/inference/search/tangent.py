@@ -47,6 +47,12 @@ class Designs(NamedTuple):
     weights: Float[Array, "r m"]
 
 
+def no_designs(objective: Objective) -> Designs:
+    """Where the choice of the points is known to matter little, or by a formula."""
+    m, d = objective.m, objective.observed.shape[1]
+    return Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m)))
+
+
 @compile_where_it_runs
 def tangent_by_slopes(
     objective: Objective, theta: Float[Array, " p"], designs: Designs

@@ -17,7 +17,7 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     tangent_by_regression,
 )
-from owlfi.inference.search.tangent import Designs
+from owlfi.inference.search.tangent import no_designs
 from owlfi.problem.real_line import log_slope, to_real
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
@@ -81,8 +81,8 @@ def _advance(objective: Objective, now: Walk) -> Walk:
 
 def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, np.ndarray]:
     """Factors of the variance in some directions: towards twice the standard errors in each."""
-    objective, (_, m, d) = scatter.objective, scatter.y.shape
-    tangent = tangent_by_regression(scatter, xi, Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m))))
+    objective = scatter.objective
+    tangent = tangent_by_regression(scatter, xi, no_designs(objective))
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
     slope = jnp.exp(log_slope(scatter.place(xi), objective.ends))
     covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)

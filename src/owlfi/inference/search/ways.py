@@ -12,8 +12,13 @@ from jaxtyping import Array, Float
 
 from owlfi.inference.search.newton import STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
-from owlfi.inference.search.scatter import Scatter, refit_inside, tangent_by_regression
-from owlfi.inference.search.starts import comparison_points
+from owlfi.inference.search.scatter import (
+    Scatter,
+    refit_inside,
+    scatter_size,
+    tangent_by_regression,
+)
+from owlfi.inference.search.starts import coarsen, comparison_points
 from owlfi.inference.search.tangent import Designs, Tangent, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, first_walk, walk
 from owlfi.problem.real_line import to_real
@@ -93,10 +98,8 @@ class ByRegression:
         begun = first_walk(objective, start)
         if around is not None and around.scatter is not None:
             begun = begun._replace(spread=around.scatter.spread)
-        few = comparison_points(objective.m)
-        coarse = objective.on(objective.points[:few], jnp.full(few, 1 / few))
         for factor in ladder[:-1]:
-            begun = walk(coarse.stretch(jnp.array(factor)), begun, _ROUNDS_A_RUNG)
+            begun = walk(coarsen(objective, factor), begun, _ROUNDS_A_RUNG)
         ended = walk(objective, begun._replace(trail=()), _ROUNDS)
         return Landing(as_minimum(objective, ended), ended.scatter)
 
@@ -125,3 +128,9 @@ class ByRegression:
 
 
 Way = BySlopes | ByRegression
+
+
+def walk_calls(p: int, m: int, rungs: int) -> int:
+    """The rows that a search by regression simulates at most."""
+    each = scatter_size(p)
+    return each * (rungs * _ROUNDS_A_RUNG * comparison_points(m) + _ROUNDS * m)
