@@ -74,8 +74,8 @@ def goodness_of_fit(
     larger.
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, Adam with a simulator that is no JAX function or not smooth, and where the fit to the
-    data fails.
+    parameters, Adam with a simulator that is no JAX function or not smooth, and where the fit to
+    the data fails.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
