@@ -76,19 +76,18 @@ def _count_populations(
     return scipy.stats.poisson.ppf(levels, theta[1] * populations)
 
 
-def summarise_counts(y: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 6"]:
+def summarise_counts(y: Float[Array | np.ndarray, "n d"]) -> Float[np.ndarray, "n 6"]:
     """Log mean, share of zeros, log maximum, log deviation, two autocorrelations of the roots.
 
     Logarithms of rows without a count are those of a single one.
     """
-    y = np.asarray(y)
-    length, roots = y.shape[1], np.sqrt(y)
-    mean, largest = np.maximum(y.mean(1), 1 / length), np.maximum(y.max(1), 1.0)
-    deviation = np.maximum(y.std(1), length**-0.5)
-    logarithms = np.log([mean, largest, deviation])
-    zeros = (y == 0).mean(1)
-    lags = [_autocorrelate(roots, lag) for lag in (1, 2)]
-    return np.stack([logarithms[0], zeros, *logarithms[1:], *lags], 1)
+    rows = np.asarray(y)
+    mean = np.log(np.maximum(rows.mean(1), 1 / rows.shape[1]))
+    zeros = (rows == 0).mean(1)
+    largest = np.log(np.maximum(rows.max(1), 1.0))
+    deviation = np.log(np.maximum(rows.std(1), rows.shape[1] ** -0.5))
+    lags = [_autocorrelate(np.sqrt(rows), lag) for lag in (1, 2)]
+    return np.stack([mean, zeros, largest, deviation, *lags], 1)
 
 
 def _autocorrelate(rows: Float[np.ndarray, "n d"], lag: int) -> Float[np.ndarray, " n"]:

@@ -135,7 +135,7 @@ def skew_normal() -> Simulator:
 def skew_normal_log_likelihood(theta: Float[Array, " 3"], x: Float[Array, "n 1"]) -> Array:
     """Azzalini's density 2 φ(z) Φ(shape z) / scale."""
     z = (x - theta[0]) / theta[1]
-    return (norm.logpdf(z) + norm.logcdf(theta[2] * z) - jnp.log(theta[1])).sum()
+    return (norm.logpdf(z) + norm.logcdf(theta[2] * z) - jnp.log(theta[1] / 2)).sum()
 
 
 SMOOTH = {
