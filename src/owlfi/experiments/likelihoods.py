@@ -1,7 +1,7 @@
 """Exact maximum likelihood, where there is one to compare with."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -49,13 +49,19 @@ def maximum_likelihood(
     log_likelihood: LogLikelihood, prior: Prior, start: Array, x: Array
 ) -> Float[np.ndarray, " p"]:
     """The maximum inside the support of the prior, from a start near it."""
-    slope = jax.jit(jax.value_and_grad(log_likelihood))
-
-    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = slope(jnp.asarray(theta), x)
-        return -float(value), -np.asarray(gradient)
-
+    slope = _compile_slope(log_likelihood)
     low, high = (np.asarray(end) for end in prior.bounds)
-    inside = 1e-4 * (high - low)
-    bounds = scipy.optimize.Bounds(low + inside, high - inside)
-    return scipy.optimize.minimize(negative, np.asarray(start), jac=True, bounds=bounds).x
+    width = high - low
+
+    def negative(place: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = slope(jnp.asarray(low + width * place), x)
+        return -float(value), -width * np.asarray(gradient)
+
+    first = (np.asarray(start) - low) / width  # parameters may differ in size by far
+    bounds = scipy.optimize.Bounds(1e-4, 1 - 1e-4)
+    return low + width * scipy.optimize.minimize(negative, first, jac=True, bounds=bounds).x
+
+
+@cache
+def _compile_slope(log_likelihood: LogLikelihood) -> Callable[[Array, Array], tuple[Array, Array]]:
+    return jax.jit(jax.value_and_grad(log_likelihood))

@@ -1,0 +1,229 @@
+"""Whether intervals and warnings are true: the problems, and how they are counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose, assert_equal
+
+from owlfi.experiments import EXPERIMENTS, trust, trust_counts, trust_series, trust_smooth
+from owlfi.experiments.experiment import Plan
+from owlfi.experiments.ou_and_ricker import ornstein_uhlenbeck, process_maximum_likelihood
+from owlfi.experiments.trust_case import Case, make_simulator
+from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.measures import Normal, Uniform
+
+KEY = jax.random.key(8)
+CHEAP = ["exponential, 1e-6", "zero-inflated Poisson"]
+
+
+# The problems
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_truth_is_possible_and_rows_are_finite(name):
+    case = PROBLEMS[name]
+    prior = case.make().prior
+    assert np.isfinite(prior.log_density(jnp.array(case.theta)))
+    x = case._replace(n=20).observe(KEY)
+    assert len(x) == 20
+    assert np.isfinite(x).all()
+
+
+DENSITIES = {
+    "two scales": (
+        trust_smooth.two_scales_log_likelihood,
+        [2.0, 3.0, 0.5],
+        [[1.5, 2.0], [2.5, 4.0]],
+        lambda x: scipy.stats.norm([2.0, 3.0], [1.0, 1.5]).logpdf(x),
+    ),
+    "skew normal": (
+        trust_smooth.skew_normal_log_likelihood,
+        [1.0, 2.0, 3.0],
+        [[0.5], [2.0]],
+        scipy.stats.skewnorm(3.0, 1.0, 2.0).logpdf,
+    ),
+    "two modes": (
+        trust_counts.two_modes_log_likelihood,
+        [0.3, -1.0, 2.0, 0.5],
+        [[0.0], [1.7]],
+        lambda x: np.log(
+            0.3 * scipy.stats.norm(-1, 0.5).pdf(x) + 0.7 * scipy.stats.norm(2, 0.5).pdf(x)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_likelihoods_are_those_of_scipy(name):
+    log_likelihood, theta, x, expected = DENSITIES[name]
+    found = log_likelihood(jnp.array(theta), jnp.array(x))
+    assert_allclose(found, expected(np.array(x)).sum(), rtol=1e-12)
+
+
+def test_copula_s_likelihood_is_that_of_normal_logarithms():
+    x, theta = np.array([[1.0, 2.0, 0.5], [3.0, 1.0, 1.5]]), jnp.array([0.5, 0.7, 0.4])
+    covariance = 0.49 * (0.6 * np.eye(3) + 0.4)
+    expected = scipy.stats.multivariate_normal([0.5] * 3, covariance).logpdf(np.log(x)).sum()
+    found = trust_smooth.copula_log_likelihood(theta, jnp.asarray(x))
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_stationary_process_is_an_autoregression():
+    """Two formulas of one likelihood."""
+    kappa, sigma = 1.3, 0.8
+    phi = np.exp(-kappa * 0.2)
+    x = trust_series.stationary_process()([kappa, 0.0, sigma], np.full((4, 25), 0.3))
+    step = sigma / np.sqrt(2 * kappa) * np.sqrt(1 - phi**2)
+    expected = trust_series.autoregression_log_likelihood(jnp.array([phi, step]), x)
+    found = trust_series.stationary_log_likelihood(jnp.array([kappa, 0.0, sigma]), x)
+    assert_allclose(found, expected, rtol=1e-10)
+
+
+COUNTS = {
+    "negative binomial": (
+        trust_counts.negative_binomial_log_likelihood,
+        [[5.0, 1.5], [3.0, 4.0]],
+        lambda theta, x: scipy.stats.nbinom(theta[1], theta[1] / theta.sum()).logpmf(x),
+    ),
+    "zero-inflated Poisson": (
+        trust_counts.inflated_poisson_log_likelihood,
+        [[0.3, 3.0], [0.6, 1.0]],
+        lambda theta, x: np.log(
+            theta[0] * (x == 0) + (1 - theta[0]) * scipy.stats.poisson(theta[1]).pmf(x)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_likelihoods_of_counts_are_those_of_scipy_up_to_a_constant(name):
+    log_likelihood, thetas, expected = COUNTS[name]
+    x = np.array([[0.0], [2.0], [7.0]])
+    found = [log_likelihood(jnp.array(theta), jnp.asarray(x)) for theta in thetas]
+    wanted = [expected(np.array(theta), x).sum() for theta in thetas]
+    assert_allclose(found[0] - found[1], wanted[0] - wanted[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_have_the_shares_of_their_likelihood(name):
+    case = PROBLEMS[name]
+    u = (np.arange(20_000)[:, None] + 0.5) / 20_000
+    y = np.asarray(case.make()(case.theta, u))[:, 0]
+    values = np.arange(6.0)
+    shares = [(y == value).mean() for value in values]
+    assert_allclose(shares, np.exp(COUNTS[name][2](np.array(case.theta), values)), atol=1e-4)
+
+
+def test_references_are_near_the_truth_with_many_rows():
+    for name in ("shifted log-normal", "mean at a bound", "zero-inflated Poisson", "two scales"):
+        case = PROBLEMS[name]._replace(n=20_000)
+        assert_allclose(case.refer(case.observe(KEY)), case.theta, rtol=0.2, atol=0.01)
+
+
+def test_process_has_its_least_squares():
+    model = ornstein_uhlenbeck()
+    x = np.asarray(model.rows(model.theta, 0.1 * jax.random.normal(KEY, (500, 24))))
+    assert (x[:, 0] == 10).all()
+    assert_allclose(process_maximum_likelihood(x), [0.5, 1.0], atol=0.01)
+
+
+def test_a_problem_may_have_more_data_sets_and_the_first_stay_the_same():
+    assert [len(PROBLEMS[name].numbers(0)) for name in CHEAP] == [1, 1]
+    numbers = [i for repeat in range(60) for i in PROBLEMS["SIR"].numbers(repeat)]
+    assert numbers == list(range(100))
+    plan = EXPERIMENTS["trust"].plan()
+    assert EXPERIMENTS["trust"].steps(plan) == 60 * len(PROBLEMS) + 40
+    assert len(PROBLEMS) >= 16
+
+
+# How they are counted
+
+
+def make_record(theta, reach, **more):
+    theta, reach = np.array(theta), np.array(reach)
+    ends = {"low": (theta - reach).tolist(), "high": (theta + reach).tolist()}
+    return {"theta": theta.tolist(), **ends, "warnings": [], **more}
+
+
+def test_interval_of_a_coverage_is_clopper_and_pearson_s():
+    for hits in (0, 17, 20):
+        expected = scipy.stats.binomtest(hits, 20).proportion_ci(0.99, method="exact")
+        assert_allclose(trust.clopper_pearson(hits / 20, 20), [expected.low, expected.high])
+
+
+def test_parameters_that_are_missed_together_count_once():
+    truth = np.zeros(2)
+    together = [make_record([2.0 * (i < 2)] * 2, [1.0, 1.0]) for i in range(10)]
+    apart = [make_record([2.0 * (i < 2), 2.0 * (i > 7)], [1.0, 1.0]) for i in range(10)]
+    wide, narrow = (trust.measure_coverage(truth, records) for records in (together, apart))
+    assert wide["coverage"] == narrow["coverage"] == 0.8
+    assert_allclose(wide["coverage_interval"], trust.clopper_pearson(0.8, 10))
+    assert_allclose(narrow["coverage_interval"], trust.clopper_pearson(0.8, 20))
+
+
+def test_distance_is_in_errors_of_the_side_of_the_truth():
+    record = {"theta": [1.0], "low": [0.0], "high": [1.1]}
+    assert_allclose(trust.distance_in_errors(np.array([0.0]), record), 1.645, rtol=1e-3)
+    assert_allclose(trust.distance_in_errors(np.array([2.0]), record), 16.45, rtol=1e-3)
+    unknown = {"theta": [1.0], "low": [float("nan")], "high": [float("nan")]}
+    assert trust.distance_in_errors(np.array([1.0]), unknown) == np.inf
+
+
+def fail(theta, u):
+    raise RuntimeError("no licence")
+
+
+def test_a_fit_that_raises_is_recorded_and_counts_as_warned(monkeypatch):
+    def observe(self, key):
+        return jax.random.normal(key, (self.n, 1))
+
+    broken = Case(lambda: make_simulator(fail, Normal(), on_host=True, a=Uniform(0, 1)), (0.5,), 9)
+    monkeypatch.setattr(trust, "PROBLEMS", {"broken": broken})
+    monkeypatch.setattr(Case, "observe", observe)
+    records = list(trust.run(KEY, Plan(2)))
+    assert all("no licence" in record["error"] for record in records)
+    result = trust.arrange(records)["broken"]
+    assert result["warned"] == 1
+    assert result["far"] == 0
+    assert len(trust.table(records).rows) == 1
+    trust.picture(records)
+
+
+def test_cheapest_problems_from_data_to_a_table(monkeypatch, tmp_path):
+    monkeypatch.setattr(trust, "PROBLEMS", {name: PROBLEMS[name] for name in CHEAP})
+    experiment, plan = EXPERIMENTS["trust"], Plan(2)
+    records = list(experiment.run(KEY, plan))
+    assert len(records) == experiment.steps(plan)
+    assert [record["problem"] for record in records] == 2 * CHEAP
+    results = trust.arrange(records)
+    for name, result in results.items():
+        assert result["data_sets"] == 2
+        assert result["calls"] > 0
+        assert result["over_reference"] > 0
+        assert 0 <= result["coverage_interval"][0] <= result["coverage_interval"][1] <= 1, name
+    assert results["exponential, 1e-6"]["rmse"] < 0.05
+    _, picture = experiment.write(tmp_path, 8, plan, records)
+    assert picture.stat().st_size > 5000
+
+    def forget_time(record):
+        return {name: value for name, value in record.items() if name != "seconds"}
+
+    (last,) = experiment.resume(KEY, plan, 3)
+    (alone,) = list(trust.run_some(KEY, CHEAP[1:], 2))[1:]
+    for record in (last, alone):
+        assert_equal(forget_time(record), forget_time(records[3]))
+
+
+@pytest.mark.slow
+def test_intervals_and_warnings_are_true():
+    results = trust.arrange(list(trust.run(KEY, Plan(20))))
+    assert sum(result["far"] for result in results.values()) <= 3
+    wrong = {
+        name: result["coverage_interval"]
+        for name, result in results.items()
+        if result["coverage_interval"][0] > trust.BAND[1]
+        or result["coverage_interval"][1] < trust.BAND[0]
+    }
+    assert not wrong
