@@ -16,6 +16,7 @@ jax.config.update("jax_enable_x64", True)
 _WHERE = {  # each public name, by the module that is imported when it is first used
     "kernels": "Constant FunctionKernel InverseMultiquadric Kernel Korobov Matern"
     " RationalQuadratic Separable SquaredExponential",
+    "kernels.default_kernel": "default_kernel",
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"

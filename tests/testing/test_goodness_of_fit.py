@@ -103,8 +103,8 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     designs = Designs(u, w, u[:, None], w[:, None])
     objective = objective_of(problem, quadrature)
     procedure = Procedure(objective, designs, jnp.zeros((0, 1)), (1.0,), Newton(0))
-    one = procedure.refit(KEY, problem.observed, 1.0, jnp.array([1.0]))
-    two = procedure.refit(KEY, problem.observed, 1.0, one.theta)
+    one = procedure.refit(KEY, problem.observed, problem.data_kernel, jnp.array([1.0]))
+    two = procedure.refit(KEY, problem.observed, problem.data_kernel, one.theta)
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
 
 
@@ -374,7 +374,7 @@ def test_bad_options_are_named(n, options, message):
 
 def test_constant_data_are_refused():
     simulator = gaussian_problem().simulator
-    with pytest.raises(ValueError, match="median distance of 0"):
+    with pytest.raises(ValueError, match="20 rows that are all equal"):
         Problem(simulator, np.ones(20))
     problem = Problem(simulator, np.ones(20), data_kernel=Matern(1.5, 1.0))
     with pytest.raises(ValueError, match="observed is constant"):

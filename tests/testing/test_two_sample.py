@@ -206,7 +206,7 @@ def test_a_hundred_thousand_rows(pairs):
     [
         ((np.zeros(4), np.ones(30)), {}, "x has 4 rows"),
         ((np.zeros((9, 2)), np.zeros((9, 3))), {}, "same number of columns"),
-        ((np.zeros(9), np.zeros(9)), {}, "the pooled sample of x and y has a median distance of 0"),
+        ((np.zeros(9), np.zeros(9)), {}, "the pooled sample of x and y has 18 rows that are all"),
         (
             (pd.DataFrame({"a": range(9), "b": 0}), pd.DataFrame({"b": 0, "a": range(9)})),
             {},

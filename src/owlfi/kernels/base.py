@@ -63,10 +63,9 @@ class Kernel(eqx.Module):
         """The map to coordinates in which k is exp(-|a - b|²/2), None where there is none."""
         return None
 
-    @property
-    def radial(self) -> bool:
-        """Whether it is known to be a function of distances, as the data have them."""
-        return False
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        """The map to coordinates of whose distances k is a function, None where none is known."""
+        return None
 
     def stretch(self, factor: Any) -> "Kernel":
         """k(x / factor, y / factor): all lengthscales multiplied."""
@@ -149,9 +148,8 @@ class ProductKernel(CoordinateKernel):
         compound = SumKernel, ScaledKernel, ProductKernel
         return " * ".join([_group(first, SumKernel), *(_group(k, *compound) for k in others)])
 
-    @property
-    def radial(self) -> bool:
-        return all(factor.radial for factor in self.factors)
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        return _side_by_side(self.factors)
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(mul, (factor.gram(x, y) for factor in self.factors))
@@ -182,9 +180,8 @@ class SumKernel(Kernel):
     def __repr__(self) -> str:
         return " + ".join([repr(self.terms[0]), *(_group(k, SumKernel) for k in self.terms[1:])])
 
-    @property
-    def radial(self) -> bool:
-        return all(term.radial for term in self.terms)
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        return _side_by_side(self.terms)
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return reduce(add, (term.gram(x, y) for term in self.terms))
@@ -206,9 +203,8 @@ class ScaledKernel(Kernel):
         inner = _group(self.kernel, SumKernel, ScaledKernel, ProductKernel)
         return f"{write(self.factor)} * {inner}"
 
-    @property
-    def radial(self) -> bool:
-        return self.kernel.radial
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        return self.kernel.distance_coordinates()
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         return self.factor * self.kernel.gram(x, y)
@@ -220,15 +216,20 @@ class ScaledKernel(Kernel):
         return self.factor * self.kernel.self_sum(x, weights)
 
 
+def _side_by_side(kernels: tuple[Kernel, ...]) -> Callable[[Array], Array] | None:
+    """The coordinates of all kernels, where each has some."""
+    maps = [kernel.distance_coordinates() for kernel in kernels]
+    known = [to_coordinates for to_coordinates in maps if to_coordinates is not None]
+    if len(known) < len(maps):
+        return None
+    return lambda rows: jnp.concatenate([to_coordinates(rows) for to_coordinates in known], 1)
+
+
 class StretchedKernel(Kernel):
     """k(x / factor, y / factor); made by `k.stretch(factor)`."""
 
     kernel: Kernel
     factor: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float))
-
-    @property
-    def radial(self) -> bool:
-        return self.kernel.radial
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
@@ -241,7 +242,12 @@ class StretchedKernel(Kernel):
         return self.kernel.self_sum(x / self.factor, weights)
 
     def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
-        inner = self.kernel.gaussian_coordinates()
+        return self._after(self.kernel.gaussian_coordinates())
+
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        return self._after(self.kernel.distance_coordinates())
+
+    def _after(self, inner: Callable[[Array], Array] | None) -> Callable[[Array], Array] | None:
         return None if inner is None else lambda rows: inner(rows / self.factor)
 
 
@@ -254,9 +260,8 @@ class Constant(Kernel):
         x, y = as_samples(x, y)
         return jnp.full((x.shape[0], y.shape[0]), self.value)
 
-    @property
-    def radial(self) -> bool:
-        return True
+    def distance_coordinates(self) -> Callable[[Array], Array]:
+        return jnp.zeros_like  # no distance changes it
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
         return jnp.full(y.shape[0], self.value * weights.sum())

@@ -51,9 +51,12 @@ class RadialKernel(CoordinateKernel):
 
     lengthscale: eqx.AbstractVar[Array]
 
-    @property
-    def radial(self) -> bool:
-        return True
+    def distance_coordinates(self) -> Callable[[Array], Array]:
+        return self._scale_rows
+
+    def _scale_rows(self, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        check_coordinates(self, rows.shape[-1])
+        return rows / lift(self.lengthscale, 2)
 
     @abc.abstractmethod
     def profile(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -115,10 +118,6 @@ class SquaredExponential(RadialKernel):
 
     def gaussian_coordinates(self) -> Callable[[Array], Array]:
         return self._scale_rows
-
-    def _scale_rows(self, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        check_coordinates(self, rows.shape[-1])
-        return rows / lift(self.lengthscale, 2)
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
         return self._fastest_sum(sum_rows, y, x, weights)

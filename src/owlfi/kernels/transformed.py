@@ -35,7 +35,12 @@ class Transformed(Kernel):
         return self.kernel.self_sum(x @ self.matrix.T, weights)
 
     def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
-        inner = self.kernel.gaussian_coordinates()
+        return self._after(self.kernel.gaussian_coordinates())
+
+    def distance_coordinates(self) -> Callable[[Array], Array] | None:
+        return self._after(self.kernel.distance_coordinates())
+
+    def _after(self, inner: Callable[[Array], Array] | None) -> Callable[[Array], Array] | None:
         return None if inner is None else lambda rows: inner(rows @ self.matrix.T)
 
 

@@ -10,10 +10,11 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
 from owlfi._tools.display import html_table, join, write_facts
-from owlfi.kernels import Kernel, SquaredExponential, as_kernel
-from owlfi.kernels.median_heuristic import median_heuristic
+from owlfi.kernels import Kernel, as_kernel
+from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import data_term, own_factors, squared_mmd
 from owlfi.problem.observed import as_observed
+from owlfi.problem.predicted_spreads import predict_spreads
 from owlfi.problem.prior import Prior
 from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator, as_simulator
@@ -28,11 +29,13 @@ class Problem(eqx.Module):
         file (`read_csv` to choose its columns).
     prior: of the simulator's parameters, by their names; the simulator's own where left out.
     data_kernel: k; a squared exponential at the median lengthscale of the observations
-        where left out. It stays fixed, and so does the data term Σ k(x, x') / n².
+        where left out, each column in its own unit (see `default_kernel`). It stays fixed, and so
+        does the data term Σ k(x, x') / n². The unit of a column in which all observations agree is
+        its spread under the prior, from 36 rows that are simulated then.
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
     the observations have another dimension than the simulations (known beforehand of simulators in
-    JAX only), or half of them are equal and no kernel is given.
+    JAX only), or all of them are equal and no kernel is given.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k()
@@ -63,12 +66,28 @@ class Problem(eqx.Module):
         _check_dimension(simulator, self.observed)
         self.median = data_kernel is None
         if data_kernel is None:
-            scale = median_heuristic(self.observed, name="observed")
-            self.data_kernel = SquaredExponential(scale)
+            self.data_kernel = self._default_kernel(self.observed)
         else:
             self.data_kernel = as_kernel(data_kernel)
             row = self.observed[:1]  # a kernel that does not fit should say so before any run
             jax.eval_shape(self.data_kernel.gram, row, row)
+
+    def kernel_of(self, observed: Float[Array, "n d"]) -> Kernel:
+        """k for other observations: chosen as for these, or the same where it was given.
+
+        Raises ValueError where all of them are equal, or not finite.
+        """
+        return self._default_kernel(observed) if self.median else self.data_kernel
+
+    def _default_kernel(self, observed: Float[Array, "n d"]) -> Kernel:
+        return default_kernel(
+            observed, name="observed", spreads_elsewhere=lambda: self._predicted_spreads
+        )
+
+    @cached_property
+    def _predicted_spreads(self) -> Float[Array, " d"]:
+        """Simulated once, and only where a column asks for it."""
+        return predict_spreads(self.simulator, self.prior, self.observed.shape[1])
 
     def with_kernel(self, data_kernel: Any) -> "Problem":
         """The same problem with another data kernel."""

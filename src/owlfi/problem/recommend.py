@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 
 from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
-from owlfi.kernels.median_heuristic import median_heuristic
+from owlfi.kernels.default_kernel import default_kernel
 from owlfi.measures import Product
 from owlfi.points.sequences import sobol
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
@@ -58,7 +58,7 @@ def recommend(
 
     budget: the simulations that can be made for one theta, the pilot's included.
     theta: where the pilot is run; the simulator's usual theta, or the median of its prior.
-    data_kernel: k; a squared exponential at the median lengthscale of the pilot's y.
+    data_kernel: k; the `default_kernel` of the pilot's y where left out.
 
     A pilot of at most 128 Sobol points is run and timed. The certificates of the whole pilot and
     of its first half give a rate in m, which is extrapolated to the budget. The comparison is at
@@ -77,7 +77,7 @@ def recommend(
     size = 2 ** int(np.log2(min(_PILOT, budget)))
     u = sobol(key, size, simulator.measure)
     y, calls, seconds = _run_pilot(simulator, theta, u)
-    k = _median_kernel(y) if data_kernel is None else as_kernel(data_kernel)
+    k = _kernel_of_pilot(y) if data_kernel is None else as_kernel(data_kernel)
     whole, half = (tuned_weights(k, simulator.measure, u[:n], y[:n]) for n in (size, size // 2))
     m = min(budget, _LARGEST_DENSE)
     more = budget + int(min(_weighing(m) / seconds, 1e6 * budget))
@@ -117,10 +117,10 @@ def _run_pilot(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, 
     return runs.y[0], runs.calls + again.calls, seconds
 
 
-def _median_kernel(y: Array) -> SquaredExponential:
+def _kernel_of_pilot(y: Array) -> SquaredExponential:
     if bool((y == y[:1]).all()):  # any kernel shows that nothing varies
         return SquaredExponential(jnp.array(1.0))
-    return SquaredExponential(median_heuristic(y, name="y of the pilot"))
+    return default_kernel(y, name="y of the pilot")
 
 
 def _weighing(m: int) -> float:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count, brief
 from owlfi._tools.keys import as_key
 from owlfi.kernels import Kernel
-from owlfi.kernels.median_heuristic import median_heuristic
+from owlfi.kernels.spread import typical_distance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
@@ -333,23 +333,24 @@ def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray
 
 
 def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"]:
-    """What gives the simulations of each theta the spread of the observations.
+    """What gives the simulations of each theta the spread of the observations, as k sees it.
 
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
     the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
     """
-    if not problem.data_kernel.radial or y.shape[1] < 2:
+    to_coordinates = problem.data_kernel.distance_coordinates()
+    if to_coordinates is None or y.shape[1] < 2:
         return jnp.ones((len(y), 1, 1))
-    spread = _spread(problem.observed, jnp.nan)
-    if not spread > 0:  # discrete data, of which most are equal
+    spread = _spread(to_coordinates(problem.observed), jnp.nan)
+    if not spread > 0:  # all that k sees of the observations is equal
         return jnp.ones((len(y), 1, 1))
-    return jnp.stack([spread / _spread(rows, spread) for rows in y])[:, None, None]
+    return jnp.stack([spread / _spread(to_coordinates(r), spread) for r in y])[:, None, None]
 
 
-def _spread(rows: Float[Array, "m d"], otherwise: Array | float) -> Array | float:
+def _spread(rows: Float[Array, "m e"], otherwise: Array | float) -> Array | float:
     try:
-        return median_heuristic(rows)
-    except ValueError:  # most rows are equal, or not finite
+        return typical_distance(rows)
+    except ValueError:  # all rows are equal, or not finite
         return otherwise
 
 

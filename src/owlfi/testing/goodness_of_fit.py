@@ -18,7 +18,7 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
-from owlfi.kernels.median_heuristic import median_heuristic
+from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.problem import Problem
@@ -70,7 +70,7 @@ def goodness_of_fit(
 
     Where the model does not change smoothly with its parameters (counts, jumps, chaos), all data
     sets are fitted in a regression over simulations around the estimate. Where the problem chose k
-    by the median, so does every replicate. Those whose fit fails count as +∞, which only makes p
+    for its data, so does every replicate. Those whose fit fails count as +∞, which only makes p
     larger.
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
@@ -174,7 +174,7 @@ def _refit_observed(
     found = [procedure.refit_from(key, x, group) for group in procedure.search.group(starts)]
     best = min(found, key=lambda refit: np.nan_to_num(refit.value, nan=np.inf), default=None)
     start = starts.observed[0] if best is None else jnp.asarray(best.theta)
-    found.append(procedure.refit(key, x, 1.0, start))
+    found.append(procedure.refit(key, x, problem.data_kernel, start))
     if not np.isfinite(found[-1].statistics).all():
         raise ValueError(
             f"the fit to the observations failed at theta = {found[-1].theta}: y is NaN or "
@@ -212,7 +212,7 @@ def _replicate(
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
         x = _draw_data(simulator, own[0], theta, n)
-        return procedure.refit(own[1], x, _scale(problem, x), theta)
+        return procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
         with ThreadPoolExecutor(simulator.runtime.threads) as threads:
@@ -238,18 +238,12 @@ def _draw_data(
     return simulator.rows(theta, simulator.measure.sample(key, n))
 
 
-def _scale(problem: Problem, x: Float[Array, "n d"]) -> float:
-    """The lengthscale of a data set over that of the observed; NaN where it has none."""
-    if not problem.median:
-        return 1.0
-    return _lengthscale(np.asarray(x)) / float(problem.data_kernel.lengthscale)  # type: ignore[attr-defined]
-
-
-def _lengthscale(rows: np.ndarray) -> float:
+def _choose_kernel(problem: Problem, x: Float[Array, "n d"]) -> Kernel:
+    """k of a data set, chosen as that of the observed; where there is none, all of it is NaN."""
     try:
-        return float(median_heuristic(rows))
-    except ValueError:  # not finite, or half of all rows equal
-        return np.nan
+        return problem.kernel_of(x)
+    except ValueError:  # not finite, or all rows equal
+        return problem.data_kernel.stretch(jnp.nan)
 
 
 def _judge(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi.inference.search.objective import Objective
+from owlfi.kernels import Kernel
 from owlfi.mmd import own_term
 from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
 from owlfi.testing.searches import Prepared
@@ -65,28 +66,26 @@ class Procedure(eqx.Module):
         """Where the simulator runs."""
         return self.objective.runtime
 
-    def refit(self, key: Key[Array, ""], x: Array, scale: Any, start: Any) -> Refit:
+    def refit(self, key: Key[Array, ""], x: Array, k: Kernel, start: Any) -> Refit:
         """What comes out for data x (n, d), searched from a start, as plain numbers.
 
-        scale: of the lengthscale of k, over that of the observed data.
+        k: the objective's, or the like of it with the lengthscales of these data.
         """
-        found = _refit(self, key, x, jnp.asarray(scale), jnp.asarray(start))
+        found = _refit(self, key, x, k, jnp.asarray(start))
         return jax.tree.map(np.asarray, found)
 
     def refit_from(self, key: Key[Array, ""], x: Array, starts: Float[Array, "b p"]) -> Refit:
         """The same from as many other starts."""
         moved = eqx.tree_at(lambda procedure: procedure.others, self, starts[1:])
-        return moved.refit(key, x, 1.0, starts[0])
+        return moved.refit(key, x, self.objective.data_kernel, starts[0])
 
 
 @compile_where_it_runs
-def _refit(
-    procedure: Procedure, key: Key[Array, ""], x: Array, scale: Array, start: Array
-) -> Refit:
+def _refit(procedure: Procedure, key: Key[Array, ""], x: Array, k: Kernel, start: Array) -> Refit:
     designs, (design_key, search_key) = procedure.designs, jax.random.split(key)
     # Algorithm 1 simulates afresh for the statistic; a bank of one is the fixed design.
     i, j = jax.random.randint(design_key, (2,), 0, designs.points.shape[0])
-    data = procedure.objective.with_data(x).stretch(scale)
+    data = eqx.tree_at(lambda o: o.data_kernel, procedure.objective.with_data(x), k)
     objective = data.on(designs.points[i], designs.weights[i])
     starts = jnp.concatenate([start[None], procedure.others])
     bank = designs.points, designs.weights

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.kernels import Kernel, SquaredExponential, as_kernel
-from owlfi.kernels.median_heuristic import median_heuristic
+from owlfi.kernels import Kernel, as_kernel
+from owlfi.kernels.default_kernel import default_kernel
 from owlfi.results import HypothesisTest
 from owlfi.testing.p_values import (
     BANDWIDTHS,
@@ -50,8 +50,7 @@ def two_sample(
 ) -> HypothesisTest:
     """Test whether x (n, d) and y (m, d), or (n,) and (m,), have the same distribution.
 
-    data_kernel: k; a squared exponential at the median lengthscale of the pooled rows (of 2,000 at
-        most) where left out.
+    data_kernel: k; the `default_kernel` of the pooled rows (of 2,000 at most) where left out.
     aggregate: take the largest studentised statistic over lengthscales from 0.35 to 2 times that
         of k, in the manner of MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et al. 2023).
     null: "permutation" of the rows; or "wild", which exchanges x_i and y_i with probability 1/2
@@ -65,7 +64,7 @@ def two_sample(
     Every choice keeps the level exactly. With features the statistic is the V-statistic, else U.
 
     Raises ValueError for samples of different columns or fewer than 5 rows, a pooled sample whose
-    median distance is 0, a B too small for the level, "wild" for different sizes, and features of
+    rows are all equal, a B too small for the level, "wild" for different sizes, and features of
     another kernel than a squared exponential.
 
     >>> import owlfi
@@ -130,15 +129,14 @@ def _shuffle(
 def _choose_kernels(
     data_kernel: Any, aggregate: bool, samples: tuple[np.ndarray, np.ndarray]
 ) -> list[Kernel]:
-    k = _median_kernel(samples) if data_kernel is None else as_kernel(data_kernel)
+    k = _kernel_of_pooled(samples) if data_kernel is None else as_kernel(data_kernel)
     return [k.stretch(factor) for factor in BANDWIDTHS] if aggregate else [k]
 
 
-def _median_kernel(samples: tuple[np.ndarray, np.ndarray]) -> Kernel:
+def _kernel_of_pooled(samples: tuple[np.ndarray, np.ndarray]) -> Kernel:
     share = min(1.0, _MEDIAN_ROWS / sum(len(rows) for rows in samples))
     some = [rows[: max(1, round(share * len(rows)))] for rows in samples]
-    scale = median_heuristic(np.concatenate(some), name="the pooled sample of x and y")
-    return SquaredExponential(scale)
+    return default_kernel(np.concatenate(some), name="the pooled sample of x and y")
 
 
 def _draw_labels(
