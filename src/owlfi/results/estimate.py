@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from owlfi.results.files import register
 from owlfi.results.result import Result
-from owlfi.results.tables import align, as_level, table_rows, write_numbers
+from owlfi.results.tables import as_level, table_rows, write_numbers
 
 
 @register
@@ -43,6 +43,7 @@ class Estimate(Result):
     trace_values: Float[Array, " t"] | None = None
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         return float(self.theta[self._place(name)])
@@ -56,10 +57,6 @@ class Estimate(Result):
         """Both ends of the normal interval that covers each parameter with this probability."""
         reach = norm.ppf(0.5 + as_level(level) / 2) * self.standard_errors
         return self.theta - reach, self.theta + reach
-
-    def summary(self) -> str:
-        """A table: a row for each parameter."""
-        return align(self._table())
 
     def _table(self) -> list[list[str]]:
         low, high = self.interval(0.9)
