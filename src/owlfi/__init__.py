@@ -38,7 +38,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "problem.problem": "Problem",
     "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
     "problem.recommend": "Recommendation recommend",
-    "results": "Estimate HypothesisTest Posterior load",
+    "results": "Estimate HealthWarning HypothesisTest Posterior load",
     "inference": "accept minimum_distance mmd_bayes posterior_bootstrap pseudo_marginal"
     " random_restarts rejection_abc sequential_abc stored_simulations",
     "inference.proposals.proposal": "Proposal next_proposal",

@@ -146,7 +146,7 @@ def test_simulators_of_another_dimension_than_the_data_are_refused_before_the_pi
     model = owlfi.Simulator(wide, owlfi.Normal(), ["a"], prior=prior, on_host=True)
     for rule in (owlfi.OptimallyWeighted(m=8), owlfi.Adaptive(m=8)):
         calls.clear()
-        with pytest.raises(ValueError, match="gives 2 columns where 1 were observed"):
+        with pytest.raises(ValueError, match="observed has 1 columns where the simulator gives 2"):
             rule.quadrature(KEY, owlfi.Problem(model, [0.1, 0.2, 0.4]))
         assert sum(calls) <= 4
 

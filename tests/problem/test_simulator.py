@@ -21,6 +21,7 @@ from owlfi import (
     simulate,
     sobol,
 )
+from owlfi.problem.simulations import check_determined
 
 NOISE = Normal(0, 1, dim=2)
 U = np.array([[0.5, -1.0], [1.5, 2.0], [0.0, 0.25]])
@@ -127,7 +128,7 @@ def test_one_theta_may_come_as_a_vector():
 
 
 def test_single_point_works():
-    assert simulate(both()[0], [0.0, 1.0, 2.0], quadrature(U[:1])).calls == 1 + 2
+    assert simulate(both()[0], [0.0, 1.0, 2.0], quadrature(U[:1])).calls == 1 + 4
 
 
 # Fixed parameters
@@ -188,17 +189,76 @@ def test_uniform_form_of_a_measure_with_quantiles_on_the_host_runs_there():
 # Errors
 
 
-@pytest.mark.parametrize(
-    "generator",
-    [
-        lambda theta, u: u + np.random.default_rng(0).normal(size=u.shape),
-        lambda theta, u: np.cumsum(u, 0),
-    ],
-    ids=["seeded inside", "rows that add up"],
-)
-def test_rows_that_depend_on_the_rows_before_them_are_found(generator):
+class Drifting:
+    """A generator that remembers how often it was called."""
+
+    calls = 0
+
+    def __call__(self, theta, u):
+        self.calls += 1
+        return theta[0] * u + 1e-6 * self.calls
+
+
+RNG = np.random.default_rng(0)
+NOT_DETERMINED = {
+    "random numbers of its own": lambda theta, u: theta[0] * u + RNG.normal(size=u.shape),
+    "the same seed in every call": lambda t, u: u + np.random.default_rng(0).normal(size=u.shape),
+    "a key of its own": lambda theta, u: u + jax.random.normal(jax.random.key(0), u.shape),
+    "one number for all rows": lambda theta, u: theta[0] * u + RNG.normal(),
+    "rows that add up": lambda theta, u: np.cumsum(u, 0),
+    "rows less their mean": lambda theta, u: u - u.mean(0)[None],
+    "the number of the row": lambda theta, u: u + np.arange(len(u))[:, None],
+    "hidden state": Drifting(),
+}
+
+
+@pytest.mark.parametrize("generator", NOT_DETERMINED.values(), ids=NOT_DETERMINED)
+@pytest.mark.parametrize("on_host", [True, None])
+def test_rows_that_are_not_determined_by_theta_and_u_are_found(generator, on_host):
+    simulator = Simulator(generator, NOISE, ["a"], on_host=on_host)
+    with pytest.raises(ValueError, match=r"not determined by theta and u.*random numbers from u"):
+        check_determined(simulator, jnp.ones((1, 1)), jnp.asarray(U))
+
+
+def test_a_single_point_is_run_beside_itself():
+    seeded = Simulator(NOT_DETERMINED["the same seed in every call"], NOISE, ["a"])
     with pytest.raises(ValueError, match="not determined by theta and u"):
-        simulate(Simulator(generator, NOISE, ["a"], on_host=True), [1.0], quadrature())
+        check_determined(seeded, jnp.ones((1, 1)), jnp.asarray(U[:1]))
+
+
+def test_check_takes_four_rows_and_nan_is_equal_to_itself():
+    half = Simulator(lambda theta, u: jnp.where(u > 0, theta[0] * u, jnp.nan), NOISE, ["a"])
+    assert check_determined(half, jnp.ones((1, 1)), jnp.asarray(U)) == 4
+
+
+def fails_below_one(kind):
+    """A generator in NumPy that fails at theta < 1, and draws numbers of its own elsewhere."""
+
+    def generator(theta, u):
+        if theta[0] < 1 and kind == "raises":
+            raise ArithmeticError("no such state")
+        return u * np.nan if theta[0] < 1 else u + RNG.normal(size=u.shape)
+
+    return Simulator(generator, NOISE, ["a"], on_host=True)
+
+
+@pytest.mark.parametrize("kind", ["raises", "gives NaN"])
+def test_check_goes_on_to_a_theta_at_which_the_simulator_works(kind):
+    thetas = jnp.array([[0.0], [0.5], [2.0]])
+    with pytest.raises(ValueError, match=r"not determined by theta and u: at theta = \[2"):
+        check_determined(fails_below_one(kind), thetas, jnp.asarray(U))
+
+
+def test_check_of_a_simulator_that_fails_at_every_theta():
+    thetas, u = jnp.zeros((5, 1)), jnp.asarray(U)
+    with pytest.raises(ArithmeticError, match="no such state"):
+        check_determined(fails_below_one("raises"), thetas, u)
+    assert check_determined(fails_below_one("gives NaN"), thetas, u) == 6  # and no verdict
+
+
+def test_columns_of_y_are_those_of_the_data():
+    with pytest.raises(ValueError, match="observed has 3 columns where the simulator gives 2"):
+        check_determined(both()[0], jnp.ones((1, 3)), jnp.asarray(U), 3)
 
 
 @pytest.mark.parametrize("y", [np.ones((3, 1)) * 1j, np.full((3, 1), "1"), [["1"]] * 3])
@@ -255,6 +315,11 @@ def test_wrong_shape_of_y_is_found():
     text = Simulator(lambda theta, u: ["many"] * len(u), NOISE, ["a"], on_host=True)
     with pytest.raises(ValueError, match="array of real numbers"):
         text([1.0], U)
+
+
+def test_names_that_are_not_there_are_found_at_once():
+    with pytest.raises(NameError, match="exponent"):
+        Simulator(lambda theta, u: u**exponent, NOISE, ["a"])  # noqa: F821
 
 
 def test_errors_of_the_generator_reach_the_user():

@@ -1,5 +1,6 @@
 """Results can be read, kept, plotted and handed to ArviZ."""
 
+import json
 from dataclasses import FrozenInstanceError, fields, replace
 from xml.etree import ElementTree
 
@@ -11,7 +12,8 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import gaussian_problem
-from owlfi import Estimate, HypothesisTest, Posterior, plots
+from owlfi import Estimate, HealthWarning, HypothesisTest, Posterior, plots
+from owlfi.results import announce
 
 KEY = jax.random.key(0)
 NAMES = ("a", "b")
@@ -45,6 +47,8 @@ RESULTS = {
     "test": fitted_test(),
     "two samples": two_samples_test(),
 }
+SENTENCES = "the rows depend on each other; thin them", "2 < 3 draws; draw more"
+DOUBTFUL = {name: replace(result, warnings=SENTENCES) for name, result in RESULTS.items()}
 
 
 def over(results):
@@ -76,7 +80,7 @@ def test_quantiles_of_equal_weights_are_those_of_the_draws():
     assert_allclose([low, high], expected, atol=0.1)
 
 
-@over(RESULTS)
+@over(RESULTS | {f"doubtful {name}": result for name, result in DOUBTFUL.items()})
 def test_saved_results_come_back_without_pickle(result, tmp_path):
     again = owlfi.load(result.save(tmp_path / "result_0.05"))
     assert type(again) is type(result)
@@ -157,11 +161,23 @@ def test_parameters_by_name():
     assert "c" not in estimate()
 
 
+def test_results_are_dictionaries_of_their_parameters():
+    assert dict(estimate()) == {"a": 1.0, "b": 2.0}
+    assert dict(fitted_test()) == {"a": 1.5, "b": -2.0}
+    assert dict(two_samples_test()) == {}
+    assert_allclose({**posterior()}["b"], posterior()["b"])
+
+
 @over(RESULTS)
 def test_unknown_parameter_names_those_that_are_there(result):
     known = "the result has a, b" if result.names else "there is none"
     with pytest.raises(KeyError, match=f"there is no parameter beta; {known}"):
         result["beta"]
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file '.*none.npz'"):
+        owlfi.load(tmp_path / "none")
 
 
 def test_other_files_are_refused(tmp_path):
@@ -224,3 +240,51 @@ def test_plots_are_there_when_asked_for():
     assert owlfi.plots is plots
     with pytest.raises(AttributeError, match="no attribute 'plotz'"):
         owlfi.plotz  # noqa: B018
+
+
+# Warnings
+
+
+@over(RESULTS)
+def test_sound_results_warn_of_nothing(result):
+    assert result.warnings == ()
+    assert announce(result) is result
+    assert "arning" not in result.summary() + repr(result) + result._repr_html_()
+
+
+@over(DOUBTFUL)
+def test_warnings_end_the_summary_and_are_counted_at_the_prompt(result):
+    *table, first, second = result.summary().splitlines()
+    assert table == replace(result, warnings=()).summary().splitlines()
+    assert (first, second) == tuple(f"Warning: {sentence}." for sentence in SENTENCES)
+    assert repr(result).endswith("; 2 warnings)")
+    assert repr(replace(result, warnings=SENTENCES[:1])).endswith("; 1 warning)")
+
+
+@over(DOUBTFUL)
+def test_notebooks_show_warnings_below_the_table(result):
+    table, *lines = ElementTree.fromstring(result._repr_html_())
+    assert table.tag == "table"
+    assert [line.text for line in lines] == [f"Warning: {sentence}." for sentence in SENTENCES]
+
+
+def test_warnings_are_issued_once_at_the_line_of_the_caller():
+    with pytest.warns(HealthWarning) as issued:
+        result = announce(DOUBTFUL["estimate"])
+    assert result is DOUBTFUL["estimate"]
+    assert [str(warning.message) for warning in issued] == [*SENTENCES]
+    assert {warning.filename for warning in issued} == {__file__}
+
+
+def test_saving_and_loading_issue_nothing(tmp_path):
+    assert owlfi.load(DOUBTFUL["test"].save(tmp_path / "test")).warnings == SENTENCES
+
+
+def test_files_from_before_there_were_warnings_are_read(tmp_path):
+    file = estimate().save(tmp_path / "old")
+    with np.load(file) as content:
+        arrays = {name: content[name] for name in content.files if name != "about"}
+        about = json.loads(str(content["about"]))
+    del about["warnings"]
+    np.savez(file, about=np.array(json.dumps(about)), **arrays)
+    assert owlfi.load(file).warnings == ()

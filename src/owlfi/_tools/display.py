@@ -57,6 +57,11 @@ def html_table(caption: str, headings: Iterable[str], rows: Iterable[Iterable[st
     return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
+def html_with_lines(table: str, lines: Iterable[str]) -> str:
+    """A table with lines of text below it."""
+    return f"<div>{table}{''.join(f'<p>{escape(line)}</p>' for line in lines)}</div>"
+
+
 def _html_row(kind: str, cells: Iterable[str]) -> str:
     row = "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells)
     return f"<tr>{row}</tr>" if row else ""

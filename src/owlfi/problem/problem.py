@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
@@ -13,10 +14,11 @@ from owlfi._tools.display import html_table, join, write_facts
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import data_term, own_factors, squared_mmd
+from owlfi.problem.dependence import tell_dependence
 from owlfi.problem.observed import as_observed
 from owlfi.problem.predicted_spreads import predict_spreads
 from owlfi.problem.prior import Prior
-from owlfi.problem.simulations import Simulations
+from owlfi.problem.simulations import Simulations, check_determined
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.weights.quadrature import Quadrature
 
@@ -104,6 +106,24 @@ class Problem(eqx.Module):
             return Simulations(known.thetas, quadrature, known.y, known.calls)
         y = jnp.zeros((0, quadrature.m, self.observed.shape[1]))
         return Simulations(jnp.zeros((0, len(self.prior.names))), quadrature, y, 0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the observations, for the results of every method."""
+        return tell_dependence("observed", np.asarray(self.observed))
+
+    def check_determined(self, thetas: Float[Array, "t p"], quadrature: Quadrature) -> int:
+        """The calls of seeing that y is determined by theta and u, before long work.
+
+        thetas: some of the prior, such as the first that will be simulated.
+        quadrature: none is made where its rule has simulated on it, which checks the same.
+
+        Raises ValueError where y is not.
+        """
+        if quadrature.pilot is not None:
+            return 0
+        columns = self.observed.shape[1]
+        return check_determined(self.simulator, thetas, quadrature.points, columns)
 
     def __repr__(self) -> str:
         parameters = [f"{name} ~ {measure}" for name, measure in self.prior.table()]

@@ -20,7 +20,7 @@ from owlfi.kernels import Kernel
 from owlfi.kernels.spread import typical_distance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
+from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, simulate
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.paper import median_weights
@@ -188,7 +188,7 @@ class OptimallyWeighted(Rule):
 
     @property
     def tuning_calls(self) -> int:
-        return self.thetas * self.m + CHECK_CALLS if self.tuned else 0
+        return self.thetas * self.m + MOST_CHECK_CALLS if self.tuned else 0
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         point_key, theta_key = jax.random.split(as_key(key))
@@ -255,7 +255,7 @@ class Adaptive(Rule):
 
     @property
     def tuning_calls(self) -> int:
-        return self.thetas * self.m + CHECK_CALLS
+        return self.thetas * self.m + MOST_CHECK_CALLS
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         design_key, theta_key = jax.random.split(as_key(key))

@@ -13,8 +13,11 @@ from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, check_finite
 from owlfi.weights.quadrature import Quadrature
 
-CHECK_CALLS = 4  # of seeing that y is determined by theta and u
-
+CHECK_CALLS = 4
+"""Rows that the simulator computes to show that y is determined by theta and u."""
+MOST_CHECK_CALLS = 8
+"""The same where y is not finite at two thetas."""
+_TRIED = 3  # thetas
 _REPEATED_DIGITS = 1e-9  # batches of another size may round differently
 
 
@@ -56,7 +59,7 @@ def simulate(
     thetas: (t, p), (p,) for one theta, or (t,) where there is one parameter.
     quadrature: one design (m, s) for all thetas, or one for each, (t, m, s).
     check: see first that y is determined by theta and u: two rows together, and each on its own,
-        at four more calls.
+        at four more calls, or eight where y is not finite at the first thetas.
     columns: how many y should have, which the check then sees to.
     keep_failed: leave values of y that are not finite to be looked at later, by ABC for example.
 
@@ -75,7 +78,7 @@ def simulate(
     thetas, u = as_design(simulator, thetas, quadrature)
     checked = 0
     if check:
-        checked = _check_repeats(simulator, thetas[0], u if u.ndim == 2 else u[0], columns)
+        checked = check_determined(simulator, thetas, u if u.ndim == 2 else u[0], columns)
     y = _run_each(simulator, thetas, u)
     if not keep_failed:
         check_finite(thetas, u, y)
@@ -113,16 +116,54 @@ def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
     return simulator.runtime.map(lambda theta: simulator.rows(theta, u), thetas)
 
 
-def _check_repeats(simulator: Simulator, theta: Array, u: Array, columns: int | None) -> int:
-    """Two rows together and each on its own; returns the rows that took."""
-    pair = u[:2]
-    together = np.asarray(simulator.rows(theta, pair))
-    if columns is not None and together.shape[1] != columns:
-        raise ValueError(
-            f"the simulator gives {together.shape[1]} columns where {columns} were observed"
-        )
+def check_determined(
+    simulator: Simulator,
+    thetas: Float[Array, "t p"],
+    u: Float[Array, "m s"],
+    columns: int | None = None,
+) -> int:
+    """See that y is determined by theta and u: two rows together, and each on its own.
+
+    thetas: the first of them at which y has finite values serves; three are tried at most.
+    columns: how many y should have.
+
+    Returns the rows that it took. Raises ValueError where a row comes out differently alone or in
+    another place, y has other columns, or, as the generator did, where that fails at all thetas.
+    """
+    pair = jnp.concatenate([u, u])[:2]  # a single point beside itself
+    calls, errors = 0, []
+    for theta in thetas[:_TRIED]:
+        try:
+            together = np.asarray(_run_once(simulator, theta, pair))
+        except Exception as error:  # whatever it raises there, it may not elsewhere
+            errors.append(error)
+            continue
+        calls += len(pair)
+        _check_columns(together, columns)
+        if np.isfinite(together).any():
+            return calls + _check_rows(simulator, theta, pair, together)
+    if len(errors) == len(thetas[:_TRIED]):
+        raise errors[0]
+    return calls  # NaN everywhere, of which the work itself will tell
+
+
+@compile_where_it_runs
+def _run_once(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d"]:
+    """As in the work itself; each number of rows is traced anew, with what the generator draws."""
+    return simulator.rows(theta, u)
+
+
+def _check_columns(y: Float[np.ndarray, "m d"], columns: int | None) -> None:
+    if columns not in (None, y.shape[1]):
+        raise ValueError(f"observed has {columns} columns where the simulator gives {y.shape[1]}")
+
+
+def _check_rows(
+    simulator: Simulator, theta: Array, pair: Array, together: Float[np.ndarray, "2 d"]
+) -> int:
+    """Each row on its own; returns the rows that took."""
     for row, expected in zip(pair, together, strict=True):
-        alone = np.asarray(simulator.rows(theta, row[None]))[0]
+        alone = np.asarray(_run_once(simulator, theta, row[None]))[0]
         if alone.shape != expected.shape:
             raise ValueError(
                 "y must have one dimension, the generator returned "
@@ -132,10 +173,11 @@ def _check_repeats(simulator: Simulator, theta: Array, u: Array, columns: int | 
             raise ValueError(
                 f"y is not determined by theta and u: at theta = {np.asarray(theta)}, u = "
                 f"{np.asarray(row)} the generator returned {expected} beside another row, and "
-                f"{alone} alone; take all random numbers from u, and let row i of y depend on "
-                "row i of u alone"
+                f"{alone} alone; take all random numbers from u, keep nothing from call to call, "
+                "and let row i of y depend on row i of u alone (a seed made from the digits of u "
+                "will not do: y must be smooth in u)"
             )
-    return 2 * len(pair)
+    return len(pair)
 
 
 def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:

@@ -31,7 +31,8 @@ class Simulator(eqx.Module):
     on_host: whether the generator is no JAX function; where left out, it is called once with
         abstract arrays to find out.
 
-    Raises ValueError for names that repeat, and a prior or theta that does not fit them.
+    Raises ValueError for names that repeat, and a prior or theta that does not fit them; NameError
+    where the generator uses a name that is not there.
 
     >>> from owlfi.measures import Normal
     >>> scaled = Simulator(lambda theta, u: theta[0] * u, Normal(), ["scale"])
@@ -75,6 +76,8 @@ class Simulator(eqx.Module):
     def _fails_in_jax(self) -> bool:
         try:
             jax.eval_shape(self.generator, *self._shapes())
+        except NameError:  # no kind of array would help
+            raise
         except Exception:  # whatever it is, the host will meet it again and show it
             return True
         return False

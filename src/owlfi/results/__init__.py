@@ -2,5 +2,6 @@
 
 from owlfi.results.estimate import Estimate
 from owlfi.results.files import load
+from owlfi.results.health import HealthWarning, announce
 from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.posterior import Posterior

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from owlfi.results.files import register
 from owlfi.results.result import Result
-from owlfi.results.tables import align, as_level, table_rows, write_numbers
+from owlfi.results.tables import as_level, table_rows, write_numbers
 
 _UNITS = norm.ppf(0.95)  # standard errors of an end of a 90% interval
 
@@ -52,6 +52,7 @@ class Estimate(Result):
     warnings: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         return float(self.theta[self._place(name)])
@@ -73,10 +74,6 @@ class Estimate(Result):
         if self.ends is not None:
             low, high = jnp.maximum(low, self.ends[0]), jnp.minimum(high, self.ends[1])
         return low, high
-
-    def summary(self) -> str:
-        """A table: a row for each parameter."""
-        return align(self._table())
 
     def _table(self) -> list[list[str]]:
         low, high = self.interval(0.9)

@@ -16,8 +16,12 @@ _KINDS: dict[str, Any] = {}
 def load(path: Any) -> Any:
     """An estimate, a posterior or a test from the file that its `save` wrote.
 
-    Raises ValueError for any other file.
+    Raises FileNotFoundError where there is none, ValueError for any other file.
     """
+    if not _file(path).is_file():
+        raise FileNotFoundError(
+            f"there is no file {str(_file(path))!r}; give the path that save() returned"
+        )
     try:
         with np.load(_file(path), allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
@@ -25,7 +29,8 @@ def load(path: Any) -> Any:
         kind = _KINDS[about.pop("kind")]
     except (OSError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no file that owlfi saved ({error})") from error
-    return kind(**{**about, "names": tuple(about["names"])}, **arrays)
+    lists = {name: tuple(about.get(name, ())) for name in ("names", "warnings")}
+    return kind(**{**about, **lists}, **arrays)
 
 
 def register(kind: type[Kind]) -> type[Kind]:

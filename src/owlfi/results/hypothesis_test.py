@@ -44,6 +44,7 @@ class HypothesisTest(Result):
     """Rows that the simulator computed, y_i = G(theta, u_i)."""
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made: failed fits, bandwidths, ..."""
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         self._place(name)
@@ -53,7 +54,7 @@ class HypothesisTest(Result):
     def rejected(self) -> bool:
         return self.p_value <= self.level
 
-    def summary(self) -> str:
+    def _lines(self) -> list[str]:
         """The decision in words, the numbers behind it, and the estimate."""
         lines = [
             self._decision(),
@@ -67,7 +68,7 @@ class HypothesisTest(Result):
             lines.append(f"{self.about['failed']} fits failed and count as +∞")
         if self.calls:
             lines.append(f"{self.calls:,} simulator calls")
-        return "\n".join(lines)
+        return lines
 
     def _table(self) -> list[list[str]]:
         numbers = {

@@ -13,7 +13,7 @@ from owlfi._tools.keys import as_key
 from owlfi.problem.simulator import Simulator
 from owlfi.results.files import register
 from owlfi.results.result import Result
-from owlfi.results.tables import align, as_level, table_rows, write_numbers
+from owlfi.results.tables import as_level, table_rows, write_numbers
 
 
 @register
@@ -40,6 +40,7 @@ class Posterior(Result):
     chains: int = 1
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
         return jnp.asarray(self.draws)[:, self._place(name)]
@@ -80,10 +81,6 @@ class Posterior(Result):
         keys = jax.random.split(noise_key, samples)
         pairs = zip(self.resample(theta_key, samples), keys, strict=True)
         return jnp.stack([simulator(t, simulator.measure.sample(k, rows)) for t, k in pairs])
-
-    def summary(self) -> str:
-        """A table: a row for each parameter."""
-        return align(self._table())
 
     def _table(self) -> list[list[str]]:
         levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from owlfi._tools.display import count, html_table, write_facts
+from owlfi._tools.display import count, html_table, html_with_lines, write_facts
 from owlfi.results.files import save
+from owlfi.results.tables import align
 
 
 class Result(abc.ABC):
@@ -15,6 +16,8 @@ class Result(abc.ABC):
     names: tuple[str, ...]
     calls: int
     about: dict[str, Any]
+    warnings: tuple[str, ...]
+    """What is wrong with it, and what to do, in sentences; empty where all is well."""
 
     @abc.abstractmethod
     def __getitem__(self, name: str) -> Any:
@@ -32,13 +35,33 @@ class Result(abc.ABC):
         """The names of the parameters."""
         return iter(self.names)
 
+    def keys(self) -> tuple[str, ...]:
+        """The names of the parameters, so that dict(result) has what is known of each."""
+        return self.names
+
+    def summary(self) -> str:
+        """The numbers in a table, and what is wrong with them."""
+        return "\n".join([*self._lines(), *self._alarms()])
+
     def __repr__(self) -> str:
-        return write_facts(self, [*self._method(), *self._facts(), *self._notes(), self._cost()])
+        notes = [*self._notes(), self._cost(), *self._count_warnings()]
+        return write_facts(self, [*self._method(), *self._facts(), *notes])
 
     def _repr_html_(self) -> str:
         caption = [type(self).__name__, *self._method(), *self._notes(), self._cost()]
         headings, *rows = self._table()
-        return html_table("; ".join(caption), headings, rows)
+        table = html_table("; ".join(caption), headings, rows)
+        return html_with_lines(table, self._alarms()) if self.warnings else table
+
+    def _lines(self) -> list[str]:
+        """What a summary says of the numbers."""
+        return [align(self._table())]
+
+    def _alarms(self) -> list[str]:
+        return [f"Warning: {sentence}." for sentence in self.warnings]
+
+    def _count_warnings(self) -> list[str]:
+        return [count(len(self.warnings), "warning")] if self.warnings else []
 
     def _notes(self) -> list[str]:
         """What to know of the numbers."""

@@ -14,6 +14,7 @@ UNSEEN_TAILS = 3.0
 _NOTHING = 1e-12  # unexplained variance that is rounding
 LARGEST_ABSOLUTE_SUM = 30.0
 SMALLEST_SUM = 0.5  # weights of a probability measure should sum to about 1
+_SOUND_SUMS = 0.8, 1.2
 
 
 class Verdict(IntEnum):
@@ -159,6 +160,23 @@ def _warn_of_explosion(amplified: float) -> list[str]:
         f"The weights explode (their absolute values sum to {amplified:.0f}): a small deviation of "
         "one simulation is amplified. Use base_kernel='tuned', sobol points, or a larger nugget."
     ]
+
+
+def tell_sum(
+    points: Float[Array, "... m s"], weights: Float[Array, "... m"], certificate: Certificate | None
+) -> tuple[str, ...]:
+    """A sentence where the weights, mostly, do not sum to about 1, or none."""
+    total = float(np.median(np.asarray(weights).sum(-1)))
+    low, high = _SOUND_SUMS
+    if low <= total <= high:
+        return ()
+    *_, m, s = points.shape
+    kernel = f"base_kernel='tuned', lengthscales that grow with √s (s = {s} coordinates), or "
+    return (
+        f"the weights of the {m} points sum to {total:.2g}, not to about 1: the base kernel sees "
+        "too little between the points, so that the simulations count wrongly against the data; "
+        f"use {kernel if certificate is None else ''}more points",
+    )
 
 
 def _describe_many(weights: Array, certificate: Certificate | None) -> str:

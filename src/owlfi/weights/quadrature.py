@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
 from owlfi._tools.display import count, html_table, write_facts
-from owlfi.weights.certificate import Certificate, explanation
+from owlfi.weights.certificate import Certificate, explanation, tell_sum
 
 
 class Pilot(eqx.Module):
@@ -101,6 +101,11 @@ class Quadrature(eqx.Module):
         if self.certificate is None:
             return None if self.independent else jnp.zeros(())
         return jnp.maximum(jnp.nan_to_num(self.certificate.excess), 0.0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the weights, for the results of every method."""
+        return tell_sum(self.points, self.weights, self.certificate)
 
     def at(self, thetas: Any) -> "Quadrature":
         """The designs of some thetas, where each has one of its own; otherwise the one of all."""
