@@ -49,7 +49,6 @@ class Estimate(Result):
     """The same upwards."""
     ends: Float[Array, "2 p"] | None = None
     """Of the prior, which no interval exceeds."""
-    warnings: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
     warnings: tuple[str, ...] = ()
