@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.health import describe_fit
 from owlfi.inference.search.assess import Assessed, assess
+from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
