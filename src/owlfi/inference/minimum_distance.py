@@ -28,7 +28,7 @@ from owlfi.inference.search.widely import search_widely
 from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Estimate
+from owlfi.results import Estimate, announce
 
 
 def minimum_distance(
@@ -77,7 +77,7 @@ def minimum_distance(
         whiten=whiten,
         retune=retune,
     )
-    return Estimate(
+    estimate = Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
@@ -91,6 +91,7 @@ def minimum_distance(
         ends=jnp.stack(problem.prior.bounds),
         warnings=fit.warnings,
     )
+    return announce(estimate)
 
 
 class Fit(NamedTuple):
@@ -116,7 +117,7 @@ class Fit(NamedTuple):
 
     @property
     def sandwich(self) -> Sandwich:
-        return self.assessed.sandwich
+        return self.assessed.errors.sandwich
 
     @property
     def reach(self) -> Reach:
@@ -153,8 +154,8 @@ def find_minimum(
     wide = search_widely(first, way, tried, refined)
     last, best, more = _adapt(first, rule, way, wide.best, whiten, retune)
     found = assess(design_key, rule, last, way, best)
-    spent = wide.calls + more + found.search_calls
-    beside = first.quadrature.tuning_calls + tried.calls + looked + found.other_calls
+    spent = wide.calls + more + found.calls.search
+    beside = first.quadrature.tuning_calls + tried.calls + looked + found.calls.other
     return Fit(
         last.objective,
         found,
@@ -162,7 +163,7 @@ def find_minimum(
         spent + beside,
         0 if found.way.rough else problem.simulator.derivative_calls(spent),
         _join_traces(first, wide.best, last, found.landing),
-        describe_fit(last, wide, found, tried.failed),
+        describe_fit(last, wide, found, tried),
     )
 
 

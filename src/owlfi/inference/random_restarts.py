@@ -67,15 +67,15 @@ def random_restarts(
     chosen = _ADAM if optimizer is None else optimizer
     best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
     landing = _as_landing(best)
-    spread, _, more, beside = measure_errors(design_key, rule, stage, BySlopes(), landing)
-    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + more
+    errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
+    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + errors.calls.search
     values = stage.squared_mmd(best.values)
     return Estimate(
         problem.prior.names,
         best.thetas[best.lowest],
-        spread.covariance,
+        errors.sandwich.covariance,
         values[best.lowest],
-        stage.quadrature.tuning_calls + tried.calls + evaluated + beside,
+        stage.quadrature.tuning_calls + tried.calls + evaluated + errors.calls.other,
         problem.simulator.derivative_calls(evaluated),
         bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,

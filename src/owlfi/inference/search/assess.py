@@ -24,58 +24,91 @@ _MOST_MISSED = 0.25  # of a change by a standard error, that derivatives may fai
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
 
+class Errors(NamedTuple):
+    """What the data and the points leave open at an estimate."""
+
+    sandwich: Sandwich
+    excess: float
+    """What the points add to the squared MMD, as far as it is known."""
+    failed: float
+    """The share of simulations that failed."""
+    calls: "Calls"
+
+
+class Calls(NamedTuple):
+    """Rows of the simulator that searches took, with slopes where it has them, and others."""
+
+    search: int
+    other: int
+
+    def add(self, search: int = 0, other: int = 0) -> "Calls":
+        return Calls(self.search + search, self.other + other)
+
+
 class Assessed(NamedTuple):
     """A landing and what is known of its errors."""
 
     way: Way
     landing: Landing
-    sandwich: Sandwich
+    errors: Errors
     reach: Reach
-    profiled: bool
-    """Whether intervals come from the profile of some parameter."""
-    excess: float
-    """What the points add to the squared MMD, as far as it is known."""
-    search_calls: int
-    other_calls: int
+    calls: Calls
 
 
-def assess(key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing) -> Assessed:
-    """The errors of an estimate; of another one, where the look finds that it was not the best."""
-    objective, spent, other = stage.objective, 0, 0
-    for _ in range(3):
-        theta = landing.minimum.theta
-        spread, excess, more, calls = measure_errors(key, rule, stage, way, landing)
-        spent, other = spent + more, other + calls
-        if way.rough:
-            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
-        normal, calls = is_parabola(objective, theta, landing.value, spread)
-        other += calls
-        if normal.all():
-            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
-        missed, calls = missed_change(objective, theta, _error_steps(stage, theta, spread))
-        other += calls
-        if (missed > _MOST_MISSED).any():
-            way = ByRegression(way.steps)
-            landing = way.search(objective, theta, _RUNGS)
-            spent += int(landing.minimum.calls)
-            continue
-        reach, lower, calls = _profile(objective, landing, spread, normal, way.steps)
-        spent += calls
-        if lower is None:
-            break
-        landing = way.search(objective, lower)
-        spent += int(landing.minimum.calls)
-    return Assessed(way, landing, spread, reach, True, excess, spent, other)
+def assess(
+    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int = 2
+) -> Assessed:
+    """The errors of an estimate; of another one, where the look finds that it was not the best.
+
+    tries: how often a better one is followed.
+    """
+    objective, theta = stage.objective, landing.minimum.theta
+    errors = measure_errors(key, rule, stage, way, landing)
+    usual = normal_reach(errors.sandwich)
+    if way.rough:
+        return Assessed(way, landing, errors, usual, errors.calls)
+    normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
+    calls = errors.calls.add(other=looked)
+    if normal.all():
+        return Assessed(way, landing, errors, usual, calls)
+    missed, looked = missed_change(objective, theta, _error_steps(stage, theta, errors.sandwich))
+    calls = calls.add(other=looked)
+    if tries and (missed > _MOST_MISSED).any():
+        other: Way = ByRegression(way.steps)
+        return _assess_next(
+            key, rule, stage, other, other.search(objective, theta, _RUNGS), calls, 0
+        )
+    reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
+    calls = calls.add(spent)
+    if tries and lower is not None:
+        next_best = way.search(objective, lower)
+        return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
+    return Assessed(way, landing, errors, reach, calls)
+
+
+def _assess_next(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    landing: Landing,
+    calls: Calls,
+    tries: int,
+) -> Assessed:
+    found = assess(key, rule, stage, way, landing, tries)
+    spent = found.calls.add(int(landing.minimum.calls))
+    return found._replace(calls=calls.add(*spent))
 
 
 def measure_errors(
     key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing
-) -> tuple[Sandwich, float, int, int]:
-    """The sandwich, what the points add to the squared MMD, calls with slopes, and without."""
-    designs, calls = redraw(key, rule, stage, landing.minimum.theta)
-    tangent, more = way.tangent(stage.objective, landing, designs)
+) -> Errors:
+    """From the slopes of the embedding, and from other designs of the rule."""
+    designs, other = redraw(key, rule, stage, landing.minimum.theta)
+    tangent, search = way.tangent(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
-    return sandwich(tangent, shares, stage.widths, known), _excess(stage, designs), more, calls
+    found = sandwich(tangent, shares, stage.widths, known)
+    return Errors(found, _excess(stage, designs), float(tangent.failed), Calls(search, other))
 
 
 def redraw(

@@ -40,6 +40,8 @@ class Scatter(eqx.Module):
     spread: Float[Array, "p p"]
     y: Float[Array, "t m d"]
     weights: Float[Array, "t m"]
+    fine: Bool[Array, "t m"]
+    """Which simulations did not fail."""
     regression: Float[Array, "b t"]
     """From embeddings to the terms of their polynomial in ξ."""
     products: Float[Array, "t t"]
@@ -103,7 +105,7 @@ def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: A
     y, w = finished.y, finished.weights
     regression = jnp.linalg.pinv(jax.vmap(terms)(xi))
     products = _multiply(objective.data_kernel, y, w)
-    return Scatter(objective, centre, spread, y, w, regression, products)
+    return Scatter(objective, centre, spread, y, w, finished.fine, regression, products)
 
 
 def _multiply(k: Kernel, y: Float[Array, "t m d"], w: Float[Array, "t m"]) -> Float[Array, "t t"]:
@@ -203,6 +205,7 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
         along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y),
         at_designs.T,
         independent_error(objective, scatter.y[nearest]),
+        1 - scatter.fine.mean(),
     )
 
 

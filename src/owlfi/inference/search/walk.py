@@ -72,11 +72,15 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     return now._replace(
         v=v,
         value=value,
-        spread=jnp.asarray(now.spread @ directions * np.sqrt(factors)) if inside else now.spread,
+        spread=_narrow(now.spread, factors, directions) if inside else now.spread,
         settled=inside and moved < _NEAR and bool(factors.min() > _SETTLED),
         scatter=scatter,
         trail=(*now.trail, (v, value)),
     )
+
+
+def _narrow(spread: Array, factors: np.ndarray, directions: np.ndarray) -> Float[Array, "p p"]:
+    return jnp.asarray(np.asarray(spread) @ directions * np.sqrt(factors))
 
 
 def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, np.ndarray]:
