@@ -193,7 +193,7 @@ def _join_traces(
     if ended is not begun:
         parts.append(last.trace(ended.minimum))
     thetas, values = zip(*parts, strict=True)
-    return jnp.concatenate(thetas), jnp.concatenate(values)
+    return jnp.asarray(np.concatenate(thetas)), jnp.asarray(np.concatenate(values))
 
 
 def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:

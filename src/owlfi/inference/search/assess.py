@@ -4,23 +4,20 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
-from owlfi.inference.search.roughness import missed_change
+from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.tangent import Designs, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
 _DESIGNS = 6
-_MOST_MISSED = 0.25  # of a change by a standard error, that derivatives may fail to tell
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
 
@@ -71,9 +68,9 @@ def assess(
     calls = errors.calls.add(other=looked)
     if normal.all():
         return Assessed(way, landing, errors, usual, calls)
-    missed, looked = missed_change(objective, theta, _error_steps(stage, theta, errors.sandwich))
+    rough, looked = is_rough(objective, theta)
     calls = calls.add(other=looked)
-    if tries and (missed > _MOST_MISSED).any():
+    if tries and rough:
         other: Way = ByRegression(way.steps)
         return _assess_next(
             key, rule, stage, other, other.search(objective, theta, _RUNGS), calls, 0
@@ -148,16 +145,6 @@ def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
     flat, w = designs.y.reshape(r * m, -1), designs.weights.reshape(-1)
     others = (k.self_sum(flat, w) - own.sum()) / (r * (r - 1))
     return 2 * (own.mean() - others)
-
-
-def _error_steps(stage: Stage, theta: Array, spread: Sandwich) -> Float[Array, " p"]:
-    """A standard error of each parameter on the real line, between a hundredth and half a width."""
-    objective = stage.objective
-    errors = jnp.sqrt(jnp.diag(spread.covariance))
-    v = to_real(theta, objective.ends)
-    moved = to_real(theta + errors, objective.ends), to_real(theta - errors, objective.ends)
-    steps = jnp.nanmin(jnp.abs(jnp.stack(moved) - v[None]), axis=0, initial=jnp.inf)
-    return jnp.clip(steps, 0.01 * objective.widths, 0.5 * objective.widths)
 
 
 def _profile(
