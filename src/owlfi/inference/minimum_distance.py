@@ -21,7 +21,7 @@ from owlfi.inference.search.starts import compare_starts
 from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Estimate
+from owlfi.results import Estimate, announce
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -71,7 +71,7 @@ def minimum_distance(
         whiten=whiten,
         retune=retune,
     )
-    return Estimate(
+    estimate = Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
@@ -80,7 +80,9 @@ def minimum_distance(
         fit.gradient_calls,
         bool(fit.minimum.converged),
         *fit.trace,
+        warnings=fit.warnings,
     )
+    return announce(estimate)
 
 
 class Fit(NamedTuple):
@@ -94,6 +96,8 @@ class Fit(NamedTuple):
     gradient_calls: int
     trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with it, for the results of all methods that begin here."""
 
 
 def find_minimum(
@@ -113,6 +117,7 @@ def find_minimum(
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     quadrature_key, start_key = jax.random.split(as_key(key))
     first = _Stage(problem, rule.quadrature(quadrature_key, problem))
+    checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
     tried, calls = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
     minima = _search_each(first.objective, tried[:refined], steps)
     best = min(minima, key=lambda minimum: float(minimum.value))
@@ -131,9 +136,10 @@ def find_minimum(
         best,
         best.value + last.data_term,
         spread,
-        first.quadrature.tuning_calls + calls + spent + more,
+        first.quadrature.tuning_calls + checked + calls + spent + more,
         problem.simulator.derivative_calls(spent + more),
         (jnp.concatenate([thetas for thetas, _ in way]), jnp.concatenate([v for _, v in way])),
+        (*problem.warnings, *last.quadrature.warnings),
     )
 
 

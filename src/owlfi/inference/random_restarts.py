@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
@@ -16,15 +17,16 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.objective import Objective, objective_of
-from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.starts import compare_starts
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Estimate
+from owlfi.results import Estimate, announce
 
 _ADAM = optax.adam(0.04)  # one object, one compilation
 _FLAT = 1e-6
+_MATTERS = 0.01  # a tenth of a standard error
 
 
 def random_restarts(
@@ -52,7 +54,7 @@ def random_restarts(
     >>> problem, fewer = owlfi.Problem(model, x), {"starts": 16, "restarts": 2}
     >>> estimate = owlfi.random_restarts(jax.random.key(1), problem, rule, **fewer)
     >>> estimate.theta.round(1), estimate.calls
-    (Array([3., 1.], dtype=float64), 13344)
+    (Array([3., 1.], dtype=float64), 13348)
     """
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
@@ -60,24 +62,27 @@ def random_restarts(
     quadrature_key, start_key = jax.random.split(as_key(key))
     quadrature = as_rule(rule).quadrature(quadrature_key, problem)
     objective = objective_of(problem, quadrature)
+    checked = problem.check_determined(problem.prior.starts(start_key, starts), quadrature)
     tried, calls = compare_starts(start_key, problem, objective, quadrature, starts)
     chosen = _ADAM if optimizer is None else optimizer
     best = _descend(objective, tried[:restarts], chosen, steps)
     spread, more = sandwich(objective, best.thetas[best.lowest], excess=quadrature.excess)
     evaluated = quadrature.m * len(tried[:restarts]) * steps + more
     values = best.values + problem.data_term(quadrature.unbiased)
-    return Estimate(
+    estimate = Estimate(
         problem.prior.names,
         best.thetas[best.lowest],
         spread.covariance,
         values[best.lowest],
-        quadrature.tuning_calls + calls + evaluated,
+        quadrature.tuning_calls + checked + calls + evaluated,
         problem.simulator.derivative_calls(evaluated),
         bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,
         values,
         {"method": "random restarts"},
+        (*problem.warnings, *quadrature.warnings, *_tell_unfinished(best, spread)),
     )
+    return announce(estimate)
 
 
 class _Best(NamedTuple):
@@ -87,6 +92,21 @@ class _Best(NamedTuple):
     values: Float[Array, " steps"]
     slopes: Float[Array, " steps"]
     lowest: int
+
+
+def _tell_unfinished(best: _Best, spread: Sandwich) -> tuple[str, ...]:
+    """A sentence where the last tenth of the steps lowered the squared MMD by what matters.
+
+    One standard error from the minimum it is higher by about tr(H Σ) / 2.
+    """
+    steps = len(best.values)
+    late = float(best.values[-max(2, steps // 10)] - best.values[best.lowest])
+    if not late > _MATTERS * float(jnp.trace(spread.hessian @ spread.covariance)) / 2:
+        return ()
+    return (
+        f"The squared MMD was still falling after {steps} steps, so that the estimate is not at "
+        "its minimum; give more steps, a larger step size, or use minimum_distance",
+    )
 
 
 def _descend(
