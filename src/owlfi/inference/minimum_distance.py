@@ -105,6 +105,7 @@ class Fit(NamedTuple):
     trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
     warnings: tuple[str, ...] = ()
+    """What is wrong with it, for the results of all methods that begin here."""
 
     @property
     def minimum(self) -> Minimum:
@@ -148,6 +149,7 @@ def find_minimum(
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
+    checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
     tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
     rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), tried.thetas[0])
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
@@ -155,7 +157,7 @@ def find_minimum(
     last, best, more = _adapt(first, rule, way, wide.best, whiten, retune)
     found = assess(design_key, rule, last, way, best)
     spent = wide.calls + more + found.calls.search
-    beside = first.quadrature.tuning_calls + tried.calls + looked + found.calls.other
+    beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
     return Fit(
         last.objective,
         found,

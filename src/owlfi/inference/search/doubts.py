@@ -19,6 +19,8 @@ _APART = 5.0  # standard errors between minima
 def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> tuple[str, ...]:
     """All sentences about a fit, none where all is well."""
     return (
+        *stage.problem.warnings,
+        *stage.quadrature.warnings,
         *_tell_interrupted(wide),
         *_tell_converged(found),
         *_tell_ends(stage, found),
