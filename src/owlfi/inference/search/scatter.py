@@ -205,7 +205,7 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
         along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y),
         at_designs.T,
         independent_error(objective, scatter.y[nearest]),
-        1 - scatter.fine.mean(),
+        (~scatter.fine).mean(),
     )
 
 

@@ -94,7 +94,7 @@ def _along_slopes(
         along(lambda rows: gaps(objective, rows)),
         at_designs.T,
         independent_error(objective, y),
-        1 - finished.fine.mean(),
+        (~finished.fine).mean(),
     )
 
 
