@@ -11,6 +11,7 @@ from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ricker, summarise_counts
 from owlfi.experiments.trust_smooth import small_scale
 from owlfi.points.sequences import sobol
+from owlfi.problem.problem import Problem
 from owlfi.problem.rules import VStatistic
 
 KEY = jax.random.key(2)

@@ -13,7 +13,7 @@ from gaussian import gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.objective import objective_of
-from owlfi.inference.search.profile import REACH, find_end
+from owlfi.inference.search.profile import find_end, usual_units
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
@@ -126,7 +126,8 @@ def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
     tangent, _ = tangent_by_slopes(objective, landing.theta, no_designs(objective))
     errors = sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0))
     end = find_end(objective, landing.theta, float(landing.value), errors, 0, 1, 50)
-    assert_allclose(end.reach, REACH * float(errors.covariance[0, 0]) ** 0.5, rtol=0.1)
+    usual = usual_units(80, 1) * float(errors.covariance[0, 0]) ** 0.5
+    assert_allclose(end.reach, usual, rtol=0.1)
 
 
 def test_expected_squared_mmd_is_that_of_data_sets():

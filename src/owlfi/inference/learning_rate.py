@@ -18,7 +18,8 @@ def calibrated_beta(sandwich: Sandwich) -> float:
     Near the estimate the posterior has precision beta·H, which should be Σ⁻¹ for the sandwich
     covariance Σ: tr(beta·H Σ) = p.
 
-    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2))))
+    >>> nothing = jnp.zeros(2)
+    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), nothing, nothing)))
     25.0
     """
     return float(sandwich.hessian.shape[0] / jnp.trace(sandwich.hessian @ sandwich.covariance))

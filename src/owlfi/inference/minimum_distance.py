@@ -79,7 +79,7 @@ def minimum_distance(
     )
     estimate = Estimate(
         problem.prior.names,
-        fit.minimum.theta,
+        fit.theta,
         fit.sandwich.covariance,
         fit.squared_mmd,
         fit.calls,
@@ -109,7 +109,13 @@ class Fit(NamedTuple):
 
     @property
     def minimum(self) -> Minimum:
+        """On the points of the objective."""
         return self.assessed.landing.minimum
+
+    @property
+    def theta(self) -> Float[Array, " p"]:
+        """The estimate: the minimum, shifted to that of the mean of other designs."""
+        return self.assessed.theta(self.objective.ends)
 
     @property
     def rough(self) -> bool:
@@ -127,9 +133,15 @@ class Fit(NamedTuple):
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
     ) -> Minimum:
-        """The minimum of other data, or of other weightings of the data, from this one."""
+        """The estimates of other data, or of other weightings of the data, from this one.
+
+        All are shifted alike.
+        """
         landing = self.assessed.landing
-        return self.assessed.way.refit_each(self.objective, landing, observed, shares)
+        found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
+        low, high = self.objective.ends
+        moved = found.theta + (self.theta - landing.minimum.theta)[None]
+        return found._replace(theta=jnp.clip(moved, low[None], high[None]))
 
 
 def find_minimum(

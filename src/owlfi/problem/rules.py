@@ -120,8 +120,6 @@ class VStatistic(Rule):
     def redraw(
         self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
     ) -> Quadrature | None:
-        if quadrature.independent:
-            return None
         designs = _draw_designs(self.points, key, problem, self.m, count)
         if quadrature.certificate is not None:  # tuned at the estimate
             return weigh_alike(problem.simulator.measure, quadrature, designs)
@@ -140,6 +138,11 @@ class UStatistic(Rule):
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         u = iid(key, self.m, problem.simulator.measure)
         return unweighted(u, independent=True, unbiased=True)
+
+    def redraw(
+        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
+    ) -> Quadrature | None:
+        return unweighted(_draw_designs(iid, key, problem, self.m, count))
 
     def check_weighted(self, purpose: str) -> None:
         raise ValueError(f"a U-statistic has no weights, which {purpose} needs; use VStatistic")

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -15,9 +16,11 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.tangent import Designs, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
 _DESIGNS = 6
+_ROOM = 0.5  # of the way to a bound, that a shift may go
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
 
@@ -51,6 +54,13 @@ class Assessed(NamedTuple):
     reach: Reach
     calls: Calls
 
+    def theta(self, bounds: Ends) -> Float[Array, " p"]:
+        """The estimate: the minimum, shifted to that of the mean of other designs."""
+        minimum, shift = self.landing.minimum.theta, self.errors.sandwich.shift
+        room = jnp.where(shift < 0, minimum - bounds[0], bounds[1] - minimum)
+        share = jnp.minimum(1.0, _ROOM * room / jnp.where(shift == 0, 1.0, jnp.abs(shift)))
+        return minimum + shift * share.min()
+
 
 def assess(
     key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int = 2
@@ -61,7 +71,7 @@ def assess(
     """
     objective, theta = stage.objective, landing.minimum.theta
     errors = measure_errors(key, rule, stage, way, landing)
-    usual = normal_reach(errors.sandwich)
+    usual = normal_reach(objective, errors.sandwich)
     if way.rough:
         return Assessed(way, landing, errors, usual, errors.calls)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
@@ -104,7 +114,7 @@ def measure_errors(
     designs, other = redraw(key, rule, stage, landing.minimum.theta)
     tangent, search = way.tangent(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
-    found = sandwich(tangent, shares, stage.widths, known)
+    found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
     return Errors(found, _excess(stage, designs), float(tangent.failed), Calls(search, other))
 
 
@@ -151,7 +161,7 @@ def _profile(
     objective: Objective, landing: Landing, spread: Sandwich, normal: np.ndarray, steps: int
 ) -> tuple[Reach, Array | None, int]:
     """The ends that are no parabola's, the lowest theta found beside the estimate, the calls."""
-    reach, calls, lower = [np.array(side) for side in normal_reach(spread)], 0, []
+    reach, calls, lower = [np.array(side) for side in normal_reach(objective, spread)], 0, []
     for place, side in np.argwhere(~normal):
         sign = -1 if side == 0 else 1
         theta, value = landing.minimum.theta, landing.value

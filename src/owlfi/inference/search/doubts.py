@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from owlfi.inference.search.assess import Assessed
-from owlfi.inference.search.profile import REACH
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.widely import Wide
@@ -13,6 +12,7 @@ _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is sai
 _AT_END = 0.02  # of the prior's width
 _UNDETERMINED = 1.0  # standard errors over the prior's width
 _MANY_FAILED = 0.1  # of the starts
+_UNITS = 1.645  # standard errors of an end of an interval, more of few observations
 _APART = 5.0  # standard errors between minima
 
 
@@ -62,7 +62,7 @@ def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
 
 def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
     widths = np.asarray(stage.widths)
-    reach = (np.asarray(found.reach.below) + np.asarray(found.reach.above)) / (2 * REACH)
+    reach = (np.asarray(found.reach.below) + np.asarray(found.reach.above)) / (2 * _UNITS)
     loose = ~(reach < _UNDETERMINED * widths)
     names = [name for name, far in zip(stage.problem.prior.names, loose, strict=True) if far]
     if not names:
@@ -89,8 +89,8 @@ def _tell_misfit(stage: Stage, found: Assessed) -> tuple[str, ...]:
 def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, ...]:
     """Searches that ended elsewhere, where the squared MMD is nearly as small."""
     best, others = wide.landings[0], wide.landings[1:]
-    reach = np.maximum(found.reach.below, found.reach.above) / REACH
-    rise = REACH**2 * float(jnp.max(found.errors.sandwich.rise)) * len(reach)
+    reach = np.maximum(found.reach.below, found.reach.above) / _UNITS
+    rise = _UNITS**2 * float(jnp.max(found.errors.sandwich.rise)) * len(reach)
     for other in others:
         apart = np.abs(np.asarray(other.minimum.theta - best.minimum.theta))
         if other.value - best.value < rise and (apart > _APART * reach).any():

@@ -11,13 +11,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.stats import t
 
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model, simulate_each
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.starts import values_of_rows
 
-REACH = 1.6448536269514722  # standard errors of an end of a 90% interval
 _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end
 _TRIALS = 8
@@ -32,10 +32,19 @@ class Reach(NamedTuple):
     above: Float[np.ndarray, " p"]
 
 
-def normal_reach(sandwich: Sandwich) -> Reach:
+def usual_units(n: int, p: int) -> float:
+    """Standard errors of an end of a 90% interval: those of few observations are known badly."""
+    return float(t.ppf(0.95, max(n - p, 1)))
+
+
+def normal_reach(objective: Objective, sandwich: Sandwich) -> Reach:
     """As far as the covariance says."""
-    errors = REACH * np.sqrt(np.diag(np.asarray(sandwich.covariance)))
+    errors = _units(objective) * np.sqrt(np.diag(np.asarray(sandwich.covariance)))
     return Reach(errors, errors)
+
+
+def _units(objective: Objective) -> float:
+    return usual_units(objective.observed.shape[0], objective.widths.shape[0])
 
 
 def is_parabola(
@@ -44,24 +53,24 @@ def is_parabola(
     """Whether the squared MMD rises as it should at both ends (p, 2), and the calls of the look."""
     p, low, high = len(theta), *(np.asarray(end) for end in objective.ends)
     with np.errstate(all="ignore"):
-        steps = np.asarray(_ridge_steps(sandwich))
+        steps = _units(objective) * np.asarray(_ridge_steps(sandwich))
         ends = np.asarray(theta) + np.stack([-steps, steps], 1)  # (p, 2, p)
         within = ((ends > low) & (ends < high)).all(-1) & np.isfinite(ends).all(-1)
     places = np.where(within[..., None], ends, np.asarray(theta))
     y = simulate_each(objective, jnp.asarray(places.reshape(2 * p, p)))
     rises = np.asarray(values_of_rows(objective, y)).reshape(p, 2) - value
-    expected = REACH**2 * np.asarray(sandwich.rise)[:, None]
+    expected = _units(objective) ** 2 * np.asarray(sandwich.rise)[:, None]
     with np.errstate(all="ignore"):
         ratio = rises / expected
     return within & (ratio > _PARABOLA[0]) & (ratio < _PARABOLA[1]), 2 * p * objective.m
 
 
 def _ridge_steps(sandwich: Sandwich) -> Float[Array, "p p"]:
-    """Each parameter at its end, the others where a parabola would have them."""
+    """Each parameter a standard error off, the others where a parabola would have them."""
     inverse = jnp.linalg.inv(sandwich.hessian)
     variance = jnp.diag(inverse)
     errors = jnp.sqrt(jnp.diag(sandwich.covariance))
-    return REACH * (errors / variance)[:, None] * inverse
+    return (errors / variance)[:, None] * inverse
 
 
 class Pinned(eqx.Module):
@@ -99,13 +108,13 @@ def find_end(
     steps: int,
 ) -> End:
     """Where the profile of one parameter reaches the rise, below (-1) or above (+1)."""
-    goal = REACH * np.sqrt(float(sandwich.rise[place]))
+    goal = _units(objective) * np.sqrt(float(sandwich.rise[place]))
     error = float(jnp.sqrt(sandwich.covariance[place, place]))
     if not (np.isfinite(error) and goal > 0):
         return End(np.inf, None, 0)
     room = abs(float(objective.ends[1 if side > 0 else 0][place] - theta[place]))
     near, far = (0.0, 0.0), None  # distances from the estimate, and the roots of their rises
-    at, calls, lower, step = theta, 0, None, min(REACH * error, room)
+    at, calls, lower, step = theta, 0, None, min(_units(objective) * error, room)
     for _ in range(_TRIALS):
         moved = at.at[place].set(theta[place] + side * min(step, (1 - _INSIDE) * room))
         found = minimise(objective, moved, model=Pinned(jnp.array(place)), steps=steps)
