@@ -73,7 +73,7 @@ def _fit(key: Key[Array, ""], problem: Problem, case: Case) -> Record:
     arrays = {"theta": estimate.theta, "standard_errors": estimate.standard_errors}
     arrays |= {"low": low, "high": high}
     return {name: np.asarray(array).tolist() for name, array in arrays.items()} | {
-        "warnings": list(getattr(estimate, "warnings", ())),
+        "warnings": list(estimate.warnings),
         "calls": estimate.calls,
     }
 
