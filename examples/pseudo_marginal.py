@@ -17,6 +17,6 @@ x = model([1.0, 0.5], owlfi.iid(jax.random.key(0), 200, model.measure))
 problem = owlfi.Problem(model, x)
 rule = owlfi.OptimallyWeighted(m=32)
 
-posterior = owlfi.pseudo_marginal(jax.random.key(1), problem, rule, draws=200, chains=2, designs=4)
+posterior = owlfi.pseudo_marginal(jax.random.key(1), problem, rule, draws=500, chains=2, designs=4)
 print(posterior.summary())
 print("accepted", posterior.about["acceptance"])

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import campaign_models as models
 from owlfi import (
     Normal,
+    Prior,
     Problem,
     Product,
     Simulator,
@@ -23,6 +24,7 @@ from owlfi import (
     Uniform,
     VStatistic,
     equal_weights,
+    minimum_distance,
     optimal_weights,
     simulate,
 )
@@ -164,7 +166,7 @@ def test_remembered_simulator_runs_each_pair_once(tmp_path, monkeypatch):
     assert campaign.status().done == 2
     campaign.run(executor="here", check=False)
     assert_array_equal(campaign.results().y[..., 0], [[1.0, 5.0], [2.0, 10.0]])
-    assert len((tmp_path / "log").read_text().splitlines()) == 5
+    assert len((tmp_path / "log").read_text().splitlines()) == 5 + 1  # the first is checked
     with pytest.raises(ValueError, match="has a design; make another campaign"):
         campaign.plan([2.0, 4.0], line(0.5, 2.5))
 
@@ -385,6 +387,14 @@ def test_random_numbers_of_its_own_are_found(tmp_path):
     campaign = planned(tmp_path, on_line(models.forgetful), [1.0], line(0.0, 1.0))
     with pytest.raises(NotRepeatableError, match="take all random numbers from u"):
         campaign.run(executor="here")
+
+
+def test_random_numbers_of_its_own_are_found_where_methods_choose_the_runs(tmp_path):
+    prior = Prior(location=Uniform(0, 10))
+    model = Simulator(models.forgetful, Normal(), prior.names, prior=prior, on_host=True)
+    problem = Problem(Campaign.create(tmp_path / "runs.sqlite", model).simulator, np.arange(9.0))
+    with pytest.raises(NotRepeatableError, match="take all random numbers from u"):
+        minimum_distance(jax.random.key(0), problem, VStatistic(8))
 
 
 # Errors before anything runs

@@ -166,6 +166,8 @@ def test_rules_work_with_a_handful_of_points(m):
 
 def test_smooth_simulators_are_recommended_optimal_weights():
     answer = owlfi.recommend(owlfi.models.two_moons(), 128)
+    assert repr(answer).split() == str(answer).split()
+    assert max(len(line) for line in repr(answer).splitlines()) <= 88
     assert isinstance(answer.rule, owlfi.OptimallyWeighted)
     assert answer.rule.m == answer.m == 128
     assert answer.excess < answer.alternative

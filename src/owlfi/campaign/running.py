@@ -71,12 +71,14 @@ class Runner(Archive):
     def run_these(self, runs: list[Run]) -> None:
         """Make some runs, here or on the workers that are kept; failures do not stop them.
 
-        Raises ValueError where the simulator's source has changed.
+        The first run of a campaign is made twice, to see that y is determined by theta and u.
+
+        Raises ValueError where the simulator's source has changed; NotRepeatableError.
         """
         with self.writing() as store:
             check_source(store, self.recipe, accept=False)
             with self.keep_workers(executor=HERE):
-                policy = Policy(max_failures=1.0, check=False)
+                policy = Policy(max_failures=1.0)
                 self._drive(store, [(run, 0) for run in runs], policy)
 
     @contextmanager

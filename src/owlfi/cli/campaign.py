@@ -30,11 +30,17 @@ app = typer.Typer(
 
 @contextmanager
 def _report_mistakes() -> Iterator[None]:
-    """Mistakes as one message, Ctrl-C as a promise; modules of this folder can be imported."""
+    """Mistakes as one message, Ctrl-C as a promise; modules of this folder can be imported.
+
+    What is wrong with a result is written with it.
+    """
+    from owlfi.results.health import keep_quiet
+
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        yield
+        with keep_quiet():
+            yield
     except (ValueError, OSError, campaigns.TooManyFailuresError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -133,6 +139,8 @@ def results(
     runs = campaign.results(partial=partial, on_failure=on_failure)
     write_simulations(runs, campaign.original.parameters, file)
     typer.echo(f"Written: {file} ({len(runs.thetas)} thetas)")
+    for sentence in runs.warnings:
+        typer.echo(f"Warning: {sentence}.")
 
 
 @app.command(epilog="Example: owlfi campaign export out/runs.sqlite design.npz --slurm 100")

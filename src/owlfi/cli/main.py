@@ -52,10 +52,11 @@ def demo(
 
     from owlfi.cli.experiments import render_table
     from owlfi.experiments.demo import fit, picture, table
+    from owlfi.results.health import keep_quiet
 
     console = Console()
     _make_folder(out)
-    with console.status("Fitting"):
+    with console.status("Fitting"), keep_quiet():
         estimate = fit(jax.random.key(seed))
     console.print(render_table(table(estimate)))
     picture(estimate).savefig(out / "demo.png", dpi=200)

@@ -48,11 +48,12 @@ def table(estimate: Estimate) -> Table:
         (name, *(f"{float(number):.4f}" for number in row))
         for name, *row in zip(estimate.names, *columns, strict=True)
     ]
+    cost = f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.1e}."
     return Table(
         "g-and-k distribution of daily changes, US against Canadian dollar, in percent",
         ("parameter", "estimate", "std. error", "5%", "95%"),
         rows,
-        f"{estimate.calls:,} simulator calls, squared MMD {float(estimate.squared_mmd):.1e}.",
+        " ".join([cost, *(f"Warning: {sentence}." for sentence in estimate.warnings)]),
     )
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.display import count
+
 FEWEST_DRAWS = 50  # their 5% quantile is off by a third of a standard deviation
 LARGEST_R_HAT = 1.05
 LARGEST_SHARE = 0.01  # of what may fail before it matters
@@ -12,11 +14,11 @@ LARGEST_SHARE = 0.01  # of what may fail before it matters
 
 def tell_few_draws(draws: int, effective: Any, remedy: str) -> tuple[str, ...]:
     """Of draws that are worth few independent ones; chains have a number for each parameter."""
-    worth = float(np.min(effective))
-    if worth > FEWEST_DRAWS - 0.5:  # NaN is not
+    worth = float(np.min(np.nan_to_num(effective, nan=1.0)))  # of chains that never moved
+    if worth > FEWEST_DRAWS - 0.5:
         return ()
-    alike = "" if worth > draws - 1 else f" are worth {worth:.0f} independent ones, which"
-    return (f"Few draws: {draws:,} draws{alike} leave means and quantiles uncertain; {remedy}",)
+    alike = "" if worth > draws - 1 else f", worth {worth:.0f} independent ones,"
+    return (f"Few draws: of {count(draws, 'draw')}{alike} means and quantiles are rough; {remedy}",)
 
 
 def tell_unmixed(names: Sequence[str], r_hat: Sequence[float]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Which estimator, and how many simulations? An answer from a small pilot of the simulator."""
 
+import textwrap
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +23,16 @@ from owlfi.weights.quadrature import Quadrature, unweighted
 from owlfi.weights.tuned import FEWEST, tuned_weights
 
 _PILOT = 128
+_COLUMNS = 88  # of text at the prompt
 _LARGEST_DENSE = 4096
 _FLOPS = 5e9  # a second, of one core's factorisations
 _SLOW = 0.1  # seconds a run, more than compiling may take
 _FASTEST_RATE = 6.0  # powers of m that a small pilot may promise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recommendation:
-    """What to use for a budget, and why."""
+    """What to use for a budget, and why; shown as its text."""
 
     rule: Rule
     m: int
@@ -44,6 +46,9 @@ class Recommendation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return textwrap.fill(self.text, _COLUMNS)
 
 
 def recommend(

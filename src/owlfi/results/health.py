@@ -2,7 +2,8 @@
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
@@ -32,6 +33,14 @@ def issue(sentences: Iterable[str]) -> None:
     level = _count_calls(sys._getframe())
     for sentence in sentences:
         warnings.warn(sentence, HealthWarning, stacklevel=level)
+
+
+@contextmanager
+def keep_quiet() -> Iterator[None]:
+    """Issue nothing, for those who write out the warnings of a result themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HealthWarning)
+        yield
 
 
 def tell_interruption(done: int, total: int, what: str) -> tuple[str, ...]:
