@@ -9,7 +9,6 @@ from owlfi.experiments import EXPERIMENTS, contamination
 from owlfi.experiments.contamination import BUDGET, METHODS, SETTINGS, SHARES, Setting, observe
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ricker, summarise_counts
-from owlfi.experiments.summarised import pose_problem
 from owlfi.experiments.trust_smooth import small_scale
 from owlfi.points.sequences import sobol
 from owlfi.problem.rules import VStatistic
@@ -55,7 +54,7 @@ def test_summaries_are_taken_of_observations_and_simulations():
     model = ricker()
     u = model.measure.sample(KEY, 4)
     y = model.rows(model.theta, u)
-    problem = pose_problem(model, y, summarise_counts)
+    problem = Problem(model, y, summaries=summarise_counts)
     assert_allclose(problem.observed, problem.simulator.rows(model.theta, u))
     assert problem.observed.shape == (4, 6)
 

@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
-from owlfi import Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
+from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
 from owlfi.inference.abc import measure_distances, simulate_prior, stored_simulations
 from owlfi.models.wind_farm import stored_runs
+from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.weights.quadrature import Pilot, unweighted
 
 KEY = jax.random.key(0)
@@ -73,10 +74,12 @@ def test_failed_simulations_are_recorded_and_never_kept():
 
     model = Simulator(fails_above_one, Normal(), ["mean"], prior=problem.prior)
     failing = Problem(model, problem.observed, data_kernel=problem.data_kernel)
-    posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
+    with pytest.warns(HealthWarning, match=r"of 300 parameters a simulation failed, and none"):
+        posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
     assert np.all(np.asarray(posterior.draws) <= 1)
     failed = np.array(posterior.about["failed"])
     assert len(failed) > 50
+    assert [f"At {len(failed)} of 300" in told for told in posterior.warnings] == [True]
     assert np.all(failed > 1)
 
 
@@ -91,8 +94,9 @@ def fails_at_some_points():
 
 def test_failed_simulations_can_be_left_out_of_the_weights():
     problem, failing = fails_at_some_points()
-    rejected = accept(problem, failing, share=0.1)
-    with pytest.warns(UserWarning, match="100 failed runs are left out"):
+    with pytest.warns(HealthWarning, match="At 100 of 400 parameters a simulation failed"):
+        rejected = accept(problem, failing, share=0.1)
+    with pytest.warns(HealthWarning, match="100 failed runs are left out"):
         kept = accept(problem, failing, share=0.1, on_failure="reweight")
     failed = np.ravel(kept.about["failed"])
     assert len(failed) == 100
@@ -104,7 +108,7 @@ def test_failed_simulations_can_be_left_out_of_the_weights():
 def test_optimal_weights_without_failed_points_need_their_kernel():
     problem, failing = fails_at_some_points()
     kernel = owlfi.SquaredExponential(1.0)
-    with pytest.warns(UserWarning, match="left out of the weights"):
+    with pytest.warns(HealthWarning, match="left out of the weights"):
         kept = accept(problem, failing, on_failure="reweight", base_kernel=kernel)
     exact = exact_squared_mmd(problem, np.asarray(failing.thetas)[:, 0])
     nearest = np.asarray(failing.thetas)[np.argsort(exact)[:20]]
@@ -118,7 +122,7 @@ def test_unknown_way_to_go_on_is_refused_before_any_simulation():
 
 
 def test_runs_that_tuned_the_rule_are_the_first_draws():
-    """Six of them are known; ninety-four more take 16 calls each, and 4 to check the generator."""
+    """Six of them are known; ninety-four more take 16 calls each, and the generator is checked."""
     problem, made = runs()
     quadrature = unweighted(made.quadrature.points[:16])
     pilot = Pilot(made.thetas[:6], made.y[:6, :16], 200)
@@ -126,7 +130,7 @@ def test_runs_that_tuned_the_rule_are_the_first_draws():
     drawn = simulate_prior(KEY, problem, quadrature, 100)
     assert_allclose(drawn.thetas[:6], pilot.thetas)
     assert_allclose(drawn.y, drawn.thetas[:, None] + quadrature.points[None])
-    assert drawn.calls == 200 + 94 * 16 + 4
+    assert drawn.calls == 200 + 94 * 16
     assert simulate_prior(KEY, problem, quadrature, 4).calls == 200
 
 
@@ -187,7 +191,7 @@ def test_sequential_thresholds_fall_and_draws_concentrate():
     posterior = owlfi.sequential_abc(KEY, problem, RULE, **options)
     thresholds = posterior.about["thresholds"]
     assert np.all(np.diff(thresholds) < 0)
-    assert posterior.calls == 4 * 200 * 64 + 4 * 4
+    assert posterior.calls == 4 * 200 * 64 + CHECK_CALLS
     assert_allclose(posterior.weights.sum(), 1)
     assert posterior.sd[0] < 0.6
 

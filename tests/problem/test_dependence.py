@@ -31,7 +31,7 @@ def test_a_series_in_one_column_of_many_is_named(rng):
     rows = rng.normal(size=(500, 8))
     rows[:, 3] = series(rng, 500, 1, 0.6)[:, 0]
     (told,) = tell_dependence("observed", rows)
-    assert "rows of observed depend on their neighbours (column 3 has rank correlation 0." in told
+    assert "Rows of observed depend on their neighbours (column 3 has rank correlation 0." in told
     assert "give each independent series as one row" in told
 
 

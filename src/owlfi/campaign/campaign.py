@@ -26,6 +26,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator
 from owlfi.problem.without_failures import without_failures
+from owlfi.results.health import issue
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -234,10 +235,12 @@ class Campaign(Runner):
             rounds = store.fact("rounds")
         runs, failed = assemble_runs(self.design, endings, outputs, partial=partial)
         rejected = np.logical_and(failed.any(1), on_failure == "reject")
-        return without_failures(
+        usable = without_failures(
             weigh_runs(self.original.prior, runs, rounds, rejected=rejected),
             failed,
             on_failure=on_failure,
             base_kernel=base_kernel,
             measure=self.original.measure,
         )
+        issue(usable.warnings if on_failure == "reweight" else ())
+        return usable

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,9 @@ from owlfi.experiments.ou_and_ricker import (
     ricker,
     summarise_counts,
 )
-from owlfi.experiments.summarised import Summaries, pose_problem
 from owlfi.inference import posterior_bootstrap
 from owlfi.points.sequences import sobol
+from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, VStatistic
 from owlfi.problem.simulator import Simulator
 
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
     stray_theta: tuple[float, ...]
     published: dict[float, tuple[float, ...]]
     rule: Rule
-    summaries: Summaries | None = None
+    summaries: Callable[[Any], Any] | None = None
 
 
 SETTINGS = {
@@ -111,7 +111,7 @@ def observe(key: Key[Array, ""], setting: Setting, share: float) -> Float[Array,
 def _fit(key: Key[Array, ""], setting: Setting, share: float, draws: int) -> Record:
     data_key, fit_key = jax.random.split(key)
     x, begin = observe(data_key, setting, share), time.perf_counter()
-    problem = pose_problem(setting.make(), x, setting.summaries)
+    problem = Problem(setting.make(), x, summaries=setting.summaries)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

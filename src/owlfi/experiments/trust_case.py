@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.experiments.likelihoods import LogLikelihood, maximum_likelihood
-from owlfi.experiments.summarised import Summaries, pose_problem
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, Rule
@@ -28,7 +27,7 @@ class Case(NamedTuple):
     n: int
     rule: Rule = OptimallyWeighted(m=128)
     whiten: bool = False
-    summaries: Summaries | None = None
+    summaries: Callable[[Any], Any] | None = None
     reference: Reference | None = None
     data_sets: Fraction = Fraction(1)
     """In each repeat."""
@@ -44,7 +43,7 @@ class Case(NamedTuple):
 
     def pose(self, x: Float[Array, "n d"]) -> Problem:
         """What is asked of the rows x."""
-        return pose_problem(self.make(), x, self.summaries)
+        return Problem(self.make(), x, summaries=self.summaries)
 
     def refer(self, x: Float[Array, "n d"]) -> list[float] | None:
         """The estimate by the likelihood, where there is one."""

@@ -6,6 +6,7 @@ weighting asks for no simulation.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
+from owlfi.inference.health import tell_few_draws
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
 from owlfi.problem.problem import Problem
@@ -24,7 +26,8 @@ from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import Simulations, simulate
 from owlfi.problem.without_failures import check_way, without_failures
-from owlfi.results import Posterior
+from owlfi.results import Posterior, announce
+from owlfi.results.health import tell_interruption
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
@@ -61,9 +64,10 @@ def rejection_abc(
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
-    >>> posterior = owlfi.rejection_abc(jax.random.key(1), owlfi.Problem(model, x), rule, draws=500)
+    >>> problem, options = owlfi.Problem(model, x), {"draws": 500, "share": 0.1}
+    >>> posterior = owlfi.rejection_abc(jax.random.key(1), problem, rule, **options)
     >>> posterior.draws.shape, posterior.calls
-    ((25, 2), 16004)
+    ((50, 2), 16004)
     """
     as_count("draws", draws)
     _check_cut(share, threshold)
@@ -128,7 +132,11 @@ def accept(
         about["effective_draws"] = float(1 / np.sum(weights**2))
     if adjust:
         thetas, weights = _adjust(problem, runs.at(kept), found[kept], weights)
-    return Posterior(problem.prior.names, thetas, jnp.asarray(weights), runs.calls, 1, about)
+    remedy = "simulate more parameters, or accept a larger share of them"
+    few = tell_few_draws(len(weights), 1 / np.sum(weights**2), remedy)
+    told = (*problem.warnings, *runs.quadrature.warnings, *runs.warnings, *few)
+    parts = problem.prior.names, thetas, jnp.asarray(weights), runs.calls
+    return announce(Posterior(*parts, 1, about, told))
 
 
 def _share(share: float | None) -> float:
@@ -248,14 +256,23 @@ def simulate_prior(
     missing = draws - len(known.thetas)
     if not missing:
         return known
-    thetas = problem.prior.sample(key, missing)
-    return known.join(simulate_in_chunks(problem, thetas, quadrature, progress=progress))
+    thetas, check = problem.prior.sample(key, missing), quadrature.pilot is None
+    more = simulate_in_chunks(problem, thetas, quadrature, check=check, progress=progress)
+    return known.join(more)
 
 
 def simulate_in_chunks(
-    problem: Problem, thetas: Float[Array, "t p"], quadrature: Quadrature, *, progress: bool = False
+    problem: Problem,
+    thetas: Float[Array, "t p"],
+    quadrature: Quadrature,
+    *,
+    check: bool = True,
+    progress: bool = False,
 ) -> Simulations:
-    """Simulations at all thetas on one design, or at the first of them when interrupted."""
+    """Simulations at all thetas on one design, or at the first of them when interrupted.
+
+    check: see first that y is determined by theta and u.
+    """
     parts = split_chunks(len(thetas), _CHUNK)
 
     def steps() -> Iterator[Simulations]:
@@ -264,13 +281,14 @@ def simulate_in_chunks(
                 problem.simulator,
                 thetas[part],
                 quadrature,
-                check=number == 0,
+                check=check and number == 0,
                 columns=problem.observed.shape[1],
                 keep_failed=True,
             )
 
-    runs = collect(steps(), len(parts), "Simulating", show=progress)
-    return runs[0].join(*runs[1:])
+    done = collect(steps(), len(parts), "Simulating", show=progress)
+    runs = done[0].join(*done[1:])
+    return replace(runs, warnings=tell_interruption(len(runs.thetas), len(thetas), "parameters"))
 
 
 def _adjust(

@@ -7,17 +7,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.libraries import blackjax
+from owlfi.inference.health import tell_few_draws, tell_unmixed
 from owlfi.problem.prior import Prior
 from owlfi.problem.real_line import from_real
 from owlfi.results import Posterior
 
 
 def join_chains(
-    prior: Prior, v: Float[Array, "chains n p"], calls: int, about: dict[str, Any]
+    prior: Prior,
+    v: Float[Array, "chains n p"],
+    calls: int,
+    about: dict[str, Any],
+    warnings: tuple[str, ...],
 ) -> Posterior:
     """The draws of all chains, one chain after the other.
 
-    `about` gains the effective number of draws of each parameter and, of two chains or more, R-hat.
+    `about` gains the effective number of draws of each parameter and, of two chains or more, R-hat;
+    `warnings` what is wrong with either.
     """
     theta = from_real(v, prior.bounds).reshape(-1, v.shape[-1])
     diagnostics = {"effective_draws": blackjax().diagnostics.effective_sample_size}
@@ -25,4 +31,6 @@ def join_chains(
         diagnostics["r_hat"] = blackjax().diagnostics.potential_scale_reduction
     found = {name: np.atleast_1d(measure(v)).tolist() for name, measure in diagnostics.items()}
     weights = jnp.full(len(theta), 1 / len(theta))
-    return Posterior(prior.names, theta, weights, calls, len(v), about | found)
+    few = tell_few_draws(len(theta), found["effective_draws"], "take more draws")
+    told = (*warnings, *few, *tell_unmixed(prior.names, found.get("r_hat", [])))
+    return Posterior(prior.names, theta, weights, calls, len(v), about | found, told)

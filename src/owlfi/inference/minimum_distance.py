@@ -27,7 +27,7 @@ from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Estimate
+from owlfi.results import Estimate, announce
 
 
 def minimum_distance(
@@ -77,7 +77,7 @@ def minimum_distance(
         whiten=whiten,
         retune=retune,
     )
-    return Estimate(
+    estimate = Estimate(
         problem.prior.names,
         fit.minimum.theta,
         fit.sandwich.covariance,
@@ -91,6 +91,7 @@ def minimum_distance(
         ends=jnp.stack(problem.prior.bounds),
         warnings=fit.warnings,
     )
+    return announce(estimate)
 
 
 class Fit(NamedTuple):
@@ -104,6 +105,7 @@ class Fit(NamedTuple):
     trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
     warnings: tuple[str, ...] = ()
+    """What is wrong with it, for the results of all methods that begin here."""
 
     @property
     def minimum(self) -> Minimum:
@@ -116,7 +118,7 @@ class Fit(NamedTuple):
 
     @property
     def sandwich(self) -> Sandwich:
-        return self.assessed.sandwich
+        return self.assessed.errors.sandwich
 
     @property
     def reach(self) -> Reach:
@@ -147,6 +149,7 @@ def find_minimum(
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
+    checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
     tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
     rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), tried.thetas[0])
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
@@ -154,8 +157,8 @@ def find_minimum(
     white_key = jax.random.fold_in(start_key, 1) if whiten else None
     last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
     found = assess(design_key, rule, last, way, best)
-    spent = wide.calls + more + found.search_calls
-    beside = first.quadrature.tuning_calls + tried.calls + looked + found.other_calls
+    spent = wide.calls + more + found.calls.search
+    beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
     return Fit(
         last.objective,
         found,
@@ -163,7 +166,7 @@ def find_minimum(
         spent + beside,
         0 if found.way.rough else problem.simulator.derivative_calls(spent),
         _join_traces(first, wide.best, last, found.landing),
-        describe_fit(last, wide, found, tried.failed),
+        describe_fit(last, wide, found, tried),
     )
 
 
@@ -199,7 +202,7 @@ def _join_traces(
     if ended is not begun:
         parts.append(last.trace(ended.minimum))
     thetas, values = zip(*parts, strict=True)
-    return jnp.concatenate(thetas), jnp.concatenate(values)
+    return jnp.asarray(np.concatenate(thetas)), jnp.asarray(np.concatenate(values))
 
 
 def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:

@@ -18,13 +18,15 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
+from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
-from owlfi.results import Posterior
+from owlfi.results import Posterior, announce
+from owlfi.results.health import tell_interruption
 
 _CHUNK = 50  # draws of every chain between two moves of the progress bar
 
@@ -105,7 +107,10 @@ def mmd_bayes(
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
-    return join_chains(problem.prior, v, fit.calls + evaluations * fit.objective.m, about)
+    calls = fit.calls + evaluations * fit.objective.m
+    stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
+    told = (*fit.warnings, *stopped, *tell_divergent(divergent))
+    return announce(join_chains(problem.prior, v, calls, about, told))
 
 
 class Target(eqx.Module):

@@ -5,22 +5,23 @@ minimum-distance estimate of each weighting. It needs no likelihood and no learn
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.checks import as_array, as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
+from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import simulate
-from owlfi.results import Posterior
+from owlfi.results import Posterior, announce
+from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import unweighted
 
 _CHUNK = 50  # fits between two moves of the progress bar
@@ -54,8 +55,8 @@ def posterior_bootstrap(
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> problem = owlfi.Problem(model, x)
-    >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=20).draws.shape
-    (20, 2)
+    >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=50).draws.shape
+    (50, 2)
     """
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     if not float(as_array("prior_strength", prior_strength)) >= 0:
@@ -79,19 +80,25 @@ def posterior_bootstrap(
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
     calls = fit.calls + sum(int(minimum.calls) for minimum in minima)
-    return _posterior(problem, theta, good, calls, about)
-
-
-def _posterior(
-    problem: Problem, theta: Array, good: np.ndarray, calls: int, about: dict[str, Any]
-) -> Posterior:
     count = int(good.sum())
     if not count:
         raise ValueError(
             f"none of {len(good)} searches converged; narrow the prior, or see with "
             "minimum_distance how the fit goes"
         )
-    return Posterior(problem.prior.names, theta[good], jnp.full(count, 1 / count), calls, 1, about)
+    weights = jnp.full(count, 1 / count)
+    told = (*fit.warnings, *_tell_draws(good, draws))
+    return announce(Posterior(problem.prior.names, theta[good], weights, calls, 1, about, told))
+
+
+def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:
+    """What is wrong with draws of which some failed, and perhaps not all were made."""
+    count = int(good.sum())
+    return (
+        *tell_interruption(len(good), asked, "draws"),
+        *tell_failed_searches(len(good) - count, len(good)),
+        *tell_few_draws(count, count, "take more draws"),
+    )
 
 
 def _shares(

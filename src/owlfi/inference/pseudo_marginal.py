@@ -25,7 +25,8 @@ from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
-from owlfi.results import Posterior
+from owlfi.results import Posterior, announce
+from owlfi.results.health import tell_interruption
 
 _CORRELATION = 0.95  # of the noise from step to step (Deligiannidis, Doucet and Pitt 2018)
 _SAME_DESIGN = 0.8  # the probability to stay with a design of the bank
@@ -105,7 +106,8 @@ def pseudo_marginal(
     v = v[:, min(warmup, v.shape[1] // 5) :]
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
     calls = fit.calls + noise.calls + chains * (len(history) + 1) * fit.objective.m
-    return join_chains(problem.prior, jnp.asarray(v), calls, about)
+    told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))
+    return announce(join_chains(problem.prior, jnp.asarray(v), calls, about, told))
 
 
 def _log_density(

@@ -19,16 +19,18 @@ from owlfi.inference.search.assess import measure_errors
 from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.ways import BySlopes, Landing
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Estimate
+from owlfi.results import Estimate, announce
 
 _ADAM = optax.adam(0.04)  # one object, one compilation
 _FLAT = 1e-6
+_MATTERS = 0.01  # a tenth of a standard error
 
 
 def random_restarts(
@@ -56,32 +58,39 @@ def random_restarts(
     >>> problem, fewer = owlfi.Problem(model, x), {"starts": 16, "restarts": 2}
     >>> estimate = owlfi.random_restarts(jax.random.key(1), problem, rule, **fewer)
     >>> estimate.theta.round(1), estimate.calls
-    (Array([3., 1.], dtype=float64), 13344)
+    (Array([3., 1.], dtype=float64), 13348)
     """
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
     stage = Stage(problem, as_rule(rule).quadrature(quadrature_key, problem))
+    checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
     tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
     chosen = _ADAM if optimizer is None else optimizer
     best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
     landing = _as_landing(best)
-    spread, _, more, beside = measure_errors(design_key, rule, stage, BySlopes(), landing)
-    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + more
+    errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
+    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + errors.calls.search
     values = stage.squared_mmd(best.values)
-    return Estimate(
+    estimate = Estimate(
         problem.prior.names,
         best.thetas[best.lowest],
-        spread.covariance,
+        errors.sandwich.covariance,
         values[best.lowest],
-        stage.quadrature.tuning_calls + tried.calls + evaluated + beside,
+        stage.quadrature.tuning_calls + checked + tried.calls + evaluated + errors.calls.other,
         problem.simulator.derivative_calls(evaluated),
         bool(best.slopes[best.lowest] < _FLAT),
         best.thetas,
         values,
         about={"method": "random restarts"},
+        warnings=(
+            *problem.warnings,
+            *stage.quadrature.warnings,
+            *_tell_unfinished(best, errors.sandwich),
+        ),
     )
+    return announce(estimate)
 
 
 class _Best(NamedTuple):
@@ -97,6 +106,21 @@ def _as_landing(best: _Best) -> Landing:
     theta, value = best.thetas[best.lowest], best.values[best.lowest]
     flat = best.slopes[best.lowest] < _FLAT
     return Landing(Minimum(theta, value, jnp.array(0), flat, best.thetas, best.values))
+
+
+def _tell_unfinished(best: _Best, errors: Sandwich) -> tuple[str, ...]:
+    """A sentence where the last tenth of the steps lowered the squared MMD by what matters.
+
+    One standard error from the minimum it is higher by about tr(H Σ) / 2.
+    """
+    steps = len(best.values)
+    late = float(best.values[-max(2, steps // 10)] - best.values[best.lowest])
+    if not late > _MATTERS * float(jnp.trace(errors.hessian @ errors.covariance)) / 2:
+        return ()
+    return (
+        f"The squared MMD was still falling after {steps} steps, so that the estimate is not at "
+        "its minimum; give more steps, a larger step size, or use minimum_distance",
+    )
 
 
 def _descend(

@@ -6,7 +6,7 @@ multiple importance sampling, Cornuet et al. 2012), so that no run is thrown awa
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,13 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
 from owlfi.inference.abc import measure_distances, simulate_in_chunks, simulate_prior
+from owlfi.inference.health import tell_few_draws
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import Posterior
+from owlfi.problem.without_failures import tell_lost
+from owlfi.results import Posterior, announce
+from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import Quadrature
 
 _WIDER = 2.0  # than the accepted draws is the proposal (Beaumont et al. 2009)
@@ -80,7 +83,7 @@ def sequential_abc(
     steps = _rounds(key, problem, quadrature, draws, keep, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)
-    about = {
+    about: dict[str, Any] = {
         "method": "sequential ABC",
         "thresholds": [float(np.sort(runs.distances)[keep - 1]) for runs in history],
         "simulated": len(history[-1].distances),
@@ -88,7 +91,15 @@ def sequential_abc(
         "effective_draws": float(1 / np.sum(np.asarray(weights) ** 2)),
     }
     thetas = from_real(history[-1].v[best], problem.prior.bounds)
-    return Posterior(problem.prior.names, thetas, weights, history[-1].calls, 1, about)
+    told = (
+        *problem.warnings,
+        *quadrature.warnings,
+        *tell_interruption(len(history), rounds, "rounds"),
+        *tell_lost(about["failed"], about["simulated"]),
+        *tell_few_draws(keep, about["effective_draws"], "give more draws, and more to keep"),
+    )
+    names, calls = problem.prior.names, history[-1].calls
+    return announce(Posterior(names, thetas, weights, calls, 1, about, told))
 
 
 def _rounds(
@@ -109,7 +120,9 @@ def _rounds(
         else:
             proposals = (*proposals, _propose(problem, runs, keep))
             thetas = from_real(_draw(round_key, proposals[-1], draws), ends)
-            made = simulate_in_chunks(problem, thetas, quadrature)
+            made = simulate_in_chunks(problem, thetas, quadrature, check=False)
+        if len(made.thetas) < draws:  # weights are those of whole rounds
+            raise KeyboardInterrupt
         v = jnp.concatenate([runs.v, to_real(made.thetas, ends)])
         found = np.concatenate([runs.distances, measure_distances(problem, made)])
         runs = Runs(v, found, proposals, runs.calls + made.calls)

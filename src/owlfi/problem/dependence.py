@@ -27,7 +27,7 @@ def tell_dependence(name: str, rows: Float[np.ndarray, "n d"]) -> tuple[str, ...
     if abs(found[worst]) <= threshold[worst]:
         return ()
     return (
-        f"rows of {name} depend on their neighbours (column {worst} has rank correlation "
+        f"Rows of {name} depend on their neighbours (column {worst} has rank correlation "
         f"{found[worst]:.2f} with the row before), but are taken as independent draws: standard "
         "errors, intervals and p-values are wrong; give each independent series as one row, or "
         "take rows that are far apart",

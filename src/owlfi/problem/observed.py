@@ -17,6 +17,14 @@ def as_observed(value: Any) -> Float[Array, "n d"]:
     return as_rows("observed", value)
 
 
+def name_columns(value: Any, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """The given names, or those of a data frame, where they are as many as columns; or numbers."""
+    names = getattr(value, "columns", ()) if given is None else given
+    if len(names) == count:
+        return tuple(str(name) for name in names)
+    return tuple(f"column_{i}" for i in range(count))
+
+
 def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n d"]:
     """Observations (n, d) from a CSV file.
 

@@ -1,5 +1,6 @@
 """The statement of a problem: a simulator, what was observed, and what is believed beforehand."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +16,12 @@ from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import data_term, own_factors, squared_mmd
 from owlfi.problem.dependence import tell_dependence
-from owlfi.problem.observed import as_observed
+from owlfi.problem.observed import as_observed, name_columns
 from owlfi.problem.predicted_spreads import predict_spreads
 from owlfi.problem.prior import Prior
 from owlfi.problem.simulations import Simulations, check_determined
 from owlfi.problem.simulator import Simulator, as_simulator
+from owlfi.problem.summaries import as_summaries, summarise
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -34,10 +36,14 @@ class Problem(eqx.Module):
         where left out, each column in its own unit (see `default_kernel`). It stays fixed, and so
         does the data term Σ k(x, x') / n². The unit of a column in which all observations agree is
         its spread under the prior, from 36 rows that are simulated then.
+    summaries: a function of rows (n, d) that gives (n, q), in NumPy or JAX, or a dict of functions
+        by name: what takes the place of the rows, of observations and simulations alike. A JAX
+        simulator with NumPy summaries runs on the host.
+    columns: names of the columns, for plots; those of the summaries or of the data frame.
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
     the observations have another dimension than the simulations (known beforehand of simulators in
-    JAX only), or all of them are equal and no kernel is given.
+    JAX only), all of them are equal and no kernel is given, or a summary of them is not finite.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k()
@@ -45,6 +51,9 @@ class Problem(eqx.Module):
     >>> problem = Problem(model, x)
     >>> problem.observed.shape, problem.prior.names
     ((50, 1), ('theta_1', 'theta_2', 'theta_3', 'theta_4'))
+    >>> logs = {"size": lambda rows: jnp.log(jnp.abs(rows)), "sign": lambda rows: jnp.sign(rows)}
+    >>> Problem(model, x, summaries=logs).columns
+    ('size', 'sign')
     """
 
     simulator: Simulator
@@ -53,6 +62,8 @@ class Problem(eqx.Module):
     data_kernel: Kernel
     median: bool = eqx.field(static=True)
     """Whether k was chosen by the median lengthscale of the observations."""
+    columns: tuple[str, ...] = eqx.field(static=True)
+    """The names of the columns of the observations."""
 
     def __init__(
         self,
@@ -61,11 +72,19 @@ class Problem(eqx.Module):
         *,
         prior: Prior | None = None,
         data_kernel: Any = None,
+        summaries: Any = None,
+        columns: Sequence[str] | None = None,
     ):
         self.simulator = as_simulator(simulator)
         self.observed = as_observed(observed)
         self.prior = _prior_of(simulator, prior)
-        _check_dimension(simulator, self.observed)
+        if summaries is not None:
+            functions = as_summaries(summaries)
+            self.observed = functions.observe(self.observed)
+            self.simulator = summarise(simulator, functions)
+            columns = functions.names if columns is None else columns
+        _check_dimension(self.simulator, self.observed)
+        self.columns = name_columns(observed, columns, self.observed.shape[1])
         self.median = data_kernel is None
         if data_kernel is None:
             self.data_kernel = self._default_kernel(self.observed)
@@ -93,7 +112,8 @@ class Problem(eqx.Module):
 
     def with_kernel(self, data_kernel: Any) -> "Problem":
         """The same problem with another data kernel."""
-        return Problem(self.simulator, self.observed, prior=self.prior, data_kernel=data_kernel)
+        given = {"prior": self.prior, "data_kernel": data_kernel, "columns": self.columns}
+        return Problem(self.simulator, self.observed, **given)
 
     def stretch(self, factor: float) -> "Problem":
         """The same problem with the lengthscales of its data kernel multiplied."""

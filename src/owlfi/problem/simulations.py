@@ -31,18 +31,22 @@ class Simulations(eqx.Module):
     """Rows that the simulator computed, those of the check included."""
     importance: Float[Array, " t"] | None = None
     """Prior over proposal density of each theta; None where all are drawn from the prior."""
+    warnings: tuple[str, ...] = eqx.field(static=True, default=())
+    """What is wrong with them, for the results of methods."""
 
     def at(self, chosen: Any) -> "Simulations":
         """Those at some of the thetas; the calls stay those of all."""
         importance = None if self.importance is None else self.importance[chosen]
-        quadrature = self.quadrature.at(chosen)
-        return Simulations(self.thetas[chosen], quadrature, self.y[chosen], self.calls, importance)
+        parts = self.thetas[chosen], self.quadrature.at(chosen), self.y[chosen]
+        return Simulations(*parts, self.calls, importance, self.warnings)
 
     def join(self, *more: "Simulations") -> "Simulations":
         """These and more on the same design, all from the prior."""
         parts = (self, *more)
         thetas, y = (jnp.concatenate([getattr(p, name) for p in parts]) for name in ("thetas", "y"))
-        return Simulations(thetas, self.quadrature, y, sum(part.calls for part in parts))
+        told = tuple(sentence for part in parts for sentence in part.warnings)
+        calls = sum(part.calls for part in parts)
+        return Simulations(thetas, self.quadrature, y, calls, warnings=told)
 
 
 def simulate(

@@ -75,7 +75,7 @@ class Simulator(eqx.Module):
 
     def _fails_in_jax(self) -> bool:
         try:
-            jax.eval_shape(self.generator, *self._shapes())
+            jax.eval_shape(self.generator, *self.shapes())
         except NameError:  # no kind of array would help
             raise
         except Exception:  # whatever it is, the host will meet it again and show it
@@ -163,9 +163,9 @@ class Simulator(eqx.Module):
         """The number of columns of y, None where only a run can tell."""
         if self.on_host:
             return None
-        return jax.eval_shape(self.rows, *self._shapes()).shape[1]
+        return jax.eval_shape(self.rows, *self.shapes()).shape[1]
 
-    def _shapes(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+    def shapes(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
         """Of theta, and of two rows of u."""
         theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
         return theta, jax.ShapeDtypeStruct((2, self.measure.dim), float)

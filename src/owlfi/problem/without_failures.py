@@ -1,6 +1,6 @@
 """Simulations of which some runs failed: without those thetas, or with other weights for them."""
 
-import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 
 WAYS = ("reject", "reweight")
+_MATTERS = 0.01  # share of thetas
 
 
 def without_failures(
@@ -24,6 +25,8 @@ def without_failures(
     measure: Measure | None = None,
 ) -> Simulations:
     """Simulations that can be used although the rows marked in `failed` (t, m) have no y.
+
+    They say in their `warnings` what is left out.
 
     on_failure: "reject" leaves out each theta with a failed run; "reweight" keeps it, with optimal
         weights for the points that remain and weight 0 for the others.
@@ -49,21 +52,32 @@ def without_failures(
             f"no theta is left: {failed.sum()} of {failed.size} runs failed, at least one at each "
             "theta; mend the simulator or narrow the range of theta"
         )
-    kept = runs.at(usable)
-    if on_failure == "reject" or not failed[usable].any():
-        return kept
-    warnings.warn(
-        f"{failed[usable].sum()} failed runs are left out of the weights: failures that depend on "
-        'u bias the estimate (on_failure="reject" leaves out the thetas instead)',
-        stacklevel=2,
-    )
-    return _reweight(kept, failed[usable], base_kernel, measure)
+    told = (*runs.warnings, *tell_lost(int((~usable).sum()), len(usable)))
+    kept, holes = replace(runs.at(usable), warnings=told), failed[usable]
+    return _reweight(kept, holes, base_kernel, measure) if holes.any() else kept
 
 
 def check_way(on_failure: str) -> None:
     """Raise ValueError for anything but one of the ways to go on."""
     if on_failure not in WAYS:
         raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
+
+
+def tell_lost(lost: int, thetas: int) -> tuple[str, ...]:
+    """A sentence where so many thetas are left out that it matters, or none."""
+    if lost <= _MATTERS * thetas:
+        return ()
+    return (
+        f"At {lost:,} of {thetas:,} parameters a simulation failed, and none of them is kept: the "
+        "answer is that of a prior without them; mend the generator or narrow the prior",
+    )
+
+
+def _tell_holes(count: int) -> tuple[str, ...]:
+    return (
+        f"{count:,} failed runs are left out of the weights: failures that depend on u bias the "
+        'estimate; mend the generator, or leave out the thetas with on_failure="reject"',
+    )
 
 
 def _scalars(q: Quadrature) -> tuple[Any, ...]:
@@ -86,7 +100,8 @@ def _reweight(
         weights[i, good], scalars[:, i] = part.weights, _scalars(part)
     quadrature = Quadrature(jnp.asarray(points), jnp.asarray(weights), *jnp.asarray(scalars))
     y = _fill(runs.y, failed)
-    return Simulations(runs.thetas, quadrature, y, runs.calls, runs.importance)
+    told = (*runs.warnings, *_tell_holes(int(failed.sum())))
+    return Simulations(runs.thetas, quadrature, y, runs.calls, runs.importance, told)
 
 
 def _weigh(

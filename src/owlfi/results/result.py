@@ -58,7 +58,7 @@ class Result(abc.ABC):
         return [align(self._table())]
 
     def _alarms(self) -> list[str]:
-        return [f"Warning: {sentence}." for sentence in self.warnings]
+        return [f"Warning: {sentence.rstrip('.')}." for sentence in self.warnings]
 
     def _count_warnings(self) -> list[str]:
         return [count(len(self.warnings), "warning")] if self.warnings else []

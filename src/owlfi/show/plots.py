@@ -109,7 +109,7 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
         lower, upper = np.quantile(heights, [0.05, 0.95], axis=0)
         ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
         ax.plot(middle, np.median(heights, 0), color="C0")
-        ax.set_yticks([])
+        ax.set(yticks=[], xlabel=problem.columns[j])
         hide_frame(ax)
     axes[0].legend(frameon=False)
     return axes

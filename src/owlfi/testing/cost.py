@@ -6,6 +6,7 @@ from owlfi.inference.search.newton import STEPS
 from owlfi.inference.search.starts import MOST_RUNGS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
+from owlfi.problem.simulations import CHECK_CALLS, MOST_CHECK_CALLS
 from owlfi.testing.goodness_of_fit import check_settings
 from owlfi.testing.searches import Adam, as_search
 
@@ -42,23 +43,23 @@ def plan_goodness_of_fit(
     >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
     >>> problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(m=32)
     >>> plan_goodness_of_fit(problem, rule, theta=model.theta)
-    Cost(expected=26432, at_most=26432)
+    Cost(expected=26436, at_most=26440)
     """
     way = as_search(search, theta, restarts)
     settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
     simulator, m, shared = problem.simulator, rule.m, len(settings.factors)
 
-    def count(near: int, far: int, statistic: int, rungs: int) -> int:
-        """Where all statistics of a data set take so many rows."""
+    def count(near: int, far: int, statistic: int, rungs: int, check: int) -> int:
+        """Where all statistics of a data set take so many rows, and the check of the generator."""
         wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
         each = way.minimise_calls(simulator, m, near, far) + statistic
-        tuning = settings.designs * shared * rule.tuning_calls
+        tuning = settings.designs * shared * rule.tuning_calls or check
         refined = simulator.slope_calls(settings.fine) * near
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
         began = way.start_calls(simulator, m, far, rungs)
         return tuning + began + wide + refined + replicates
 
     return Cost(
-        count(_NEAR, _FAR, m, 1),
-        count(STEPS + 1, STEPS + 1, m * shared, MOST_RUNGS),
+        count(_NEAR, _FAR, m, 1, CHECK_CALLS),
+        count(STEPS + 1, STEPS + 1, m * shared, MOST_RUNGS, MOST_CHECK_CALLS),
     )

@@ -6,6 +6,7 @@ observed data went through, fit included, and their statistics show what to expe
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +25,9 @@ from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulator import Simulator
-from owlfi.results import HypothesisTest
+from owlfi.results import HypothesisTest, announce
+from owlfi.results.health import tell_interruption
+from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
 from owlfi.testing.p_values import (
     BANDWIDTHS,
     check_level,
@@ -37,6 +40,7 @@ from owlfi.testing.procedure import Designs, Procedure, Refit
 from owlfi.testing.searches import Adam, Search, Starts, as_search
 from owlfi.weights.quadrature import Quadrature, unweighted
 
+_CHECKED = 3  # thetas, where y may show that theta and u determine it
 _FINE = 1024  # points, or four times those of the rule
 
 
@@ -99,7 +103,10 @@ def goodness_of_fit(
     check_level(len(replicates.theta), level)
     calls = drawn.calls + starts.calls + more + len(replicates.theta) * len(problem.observed)
     calls += int(sum(refit.calls for refit in observed) + replicates.calls.sum())
-    return _judge(problem, procedure, observed[-1], replicates, settings.level, calls)
+    test = _judge(problem, procedure, observed[-1], replicates, settings.level, calls)
+    told = _tell(test, bool(observed[-1].converged), len(problem.observed), settings.resamples)
+    known = (*problem.warnings, *drawn.first.warnings)
+    return announce(replace(test, warnings=(*known, *told)))
 
 
 class Settings(NamedTuple):
@@ -137,7 +144,7 @@ def check_settings(
 
 
 class _Drawn(NamedTuple):
-    """What the rule gave: the first design, all of them stacked, and the calls of its tuning."""
+    """What the rule gave: the first design, all of them stacked, and the calls until here."""
 
     first: Quadrature
     bank: Designs
@@ -147,6 +154,7 @@ class _Drawn(NamedTuple):
 def _draw_designs(key: Key[Array, ""], problem: Problem, rule: Rule, settings: Settings) -> _Drawn:
     keys = jax.random.split(key, settings.designs)
     fit = [rule.quadrature(k, problem) for k in keys]
+    checked = problem.check_determined(problem.prior.starts(key, _CHECKED), fit[0])
     by_factor = [
         fit if factor == 1 else [rule.quadrature(k, problem.stretch(factor)) for k in keys]
         for factor in settings.factors
@@ -156,7 +164,7 @@ def _draw_designs(key: Key[Array, ""], problem: Problem, rule: Rule, settings: S
     if bool((points == points[:, :1]).all()):
         points = points[:, :1]
     calls = sum(q.tuning_calls for part in by_factor for q in part)
-    return _Drawn(fit[0], Designs(*_stack(fit), points, weights), calls)
+    return _Drawn(fit[0], Designs(*_stack(fit), points, weights), calls + checked)
 
 
 def _stack(designs: list[Quadrature]) -> tuple[Float[Array, "k m s"], Float[Array, "k m"]]:
@@ -259,7 +267,7 @@ def _judge(
     about = {
         "method": "composite" if procedure.search.composite else "simple",
         "failed": int(np.isinf(by_factor[1:, 0]).sum()),
-        "not_converged": int((~replicates.converged).sum()),
+        "not_converged": int((~replicates.converged & np.isfinite(by_factor[1:, 0])).sum()),
         "designs": len(procedure.designs.points),
         "lengthscale_factors": list(procedure.factors),
     }
@@ -273,4 +281,15 @@ def _judge(
         jnp.asarray(replicates.theta),
         calls,
         about,
+    )
+
+
+def _tell(test: HypothesisTest, converged: bool, rows: int, resamples: int) -> tuple[str, ...]:
+    """What is wrong with the fits of a test, to the observed data and to replicates."""
+    made = len(test.null)
+    return (
+        *tell_interruption(made, resamples, "replicates"),
+        *tell_unfinished_fits(converged, test.about["not_converged"], made),
+        *tell_failed_replicates(test.about["failed"], made),
+        *tell_few_rows("observed", rows, test.rejected),
     )

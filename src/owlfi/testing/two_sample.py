@@ -5,6 +5,7 @@ of relabelled rows calibrate the test exactly, for any sample sizes and any stat
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,9 @@ from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
-from owlfi.results import HypothesisTest
+from owlfi.problem.dependence import tell_dependence
+from owlfi.results import HypothesisTest, announce
+from owlfi.testing.health import tell_few_rows
 from owlfi.testing.p_values import (
     BANDWIDTHS,
     check_level,
@@ -91,9 +94,18 @@ def two_sample(
         statistics = _by_blocks(kernels, shuffled, relabel, n + m if pairs == "all" else block)
     chosen = largest_studentised(statistics) if aggregate else statistics[:, 0]
     about = {"method": "two-sample MMD", "null": null, "pairs": pairs, "n": n, "m": m}
-    return HypothesisTest(
+    test = HypothesisTest(
         float(chosen[0]), *decide(chosen, level), level, jnp.asarray(chosen[1:]), about=about
     )
+    return announce(replace(test, warnings=_tell(samples, test.rejected)))
+
+
+def _tell(samples: tuple[np.ndarray, np.ndarray], rejected: bool) -> tuple[str, ...]:
+    """Samples whose rows depend on each other, or of which the smaller one tells little."""
+    named = dict(zip("xy", samples, strict=True))
+    smaller = min(named, key=lambda name: len(named[name]))
+    few = tell_few_rows(smaller, len(named[smaller]), rejected)
+    return (*(told for name, rows in named.items() for told in tell_dependence(name, rows)), *few)
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -18,7 +18,8 @@ from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.tangent import embedding_metric
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.results import HypothesisTest
+from owlfi.results import HypothesisTest, announce
+from owlfi.testing.health import tell_limit
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
 from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
@@ -76,7 +77,7 @@ def wild_goodness_of_fit(
     coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
     null = jnp.sum(coefficients * (coefficients @ gram), 1)
     statistic = float(fit.squared_mmd)
-    return HypothesisTest(
+    test = HypothesisTest(
         statistic,
         *decide(np.concatenate([[statistic], null]), level),
         level,
@@ -85,7 +86,9 @@ def wild_goodness_of_fit(
         theta,
         calls=fit.calls + rows.calls + len(y) + sum(q.tuning_calls for q in others),
         about={"method": "wild bootstrap", "failed": 0},
+        warnings=(*fit.warnings, *tell_limit(len(problem.observed))),
     )
+    return announce(test)
 
 
 def _simulate(problem: Problem, theta: Array, designs: list[Quadrature]) -> Float[Array, "jm d"]:

@@ -173,7 +173,7 @@ def tell_sum(
     *_, m, s = points.shape
     kernel = f"base_kernel='tuned', lengthscales that grow with √s (s = {s} coordinates), or "
     return (
-        f"the weights of the {m} points sum to {total:.2g}, not to about 1: the base kernel sees "
+        f"The weights of the {m} points sum to {total:.2g}, not to about 1: the base kernel sees "
         "too little between the points, so that the simulations count wrongly against the data; "
         f"use {kernel if certificate is None else ''}more points",
     )

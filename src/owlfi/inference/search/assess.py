@@ -4,24 +4,42 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
-from owlfi.inference.search.roughness import missed_change
+from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.tangent import Designs, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
 _DESIGNS = 6
-_MOST_MISSED = 0.25  # of a change by a standard error, that derivatives may fail to tell
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
+
+
+class Errors(NamedTuple):
+    """What the data and the points leave open at an estimate."""
+
+    sandwich: Sandwich
+    excess: float
+    """What the points add to the squared MMD, as far as it is known."""
+    failed: float
+    """The share of simulations that failed."""
+    calls: "Calls"
+
+
+class Calls(NamedTuple):
+    """Rows of the simulator that searches took, with slopes where it has them, and others."""
+
+    search: int
+    other: int
+
+    def add(self, search: int = 0, other: int = 0) -> "Calls":
+        return Calls(self.search + search, self.other + other)
 
 
 class Assessed(NamedTuple):
@@ -29,53 +47,65 @@ class Assessed(NamedTuple):
 
     way: Way
     landing: Landing
-    sandwich: Sandwich
+    errors: Errors
     reach: Reach
-    profiled: bool
-    """Whether intervals come from the profile of some parameter."""
-    excess: float
-    """What the points add to the squared MMD, as far as it is known."""
-    search_calls: int
-    other_calls: int
+    calls: Calls
 
 
-def assess(key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing) -> Assessed:
-    """The errors of an estimate; of another one, where the look finds that it was not the best."""
-    objective, spent, other = stage.objective, 0, 0
-    for _ in range(3):
-        theta = landing.minimum.theta
-        spread, excess, more, calls = measure_errors(key, rule, stage, way, landing)
-        spent, other = spent + more, other + calls
-        if way.rough:
-            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
-        normal, calls = is_parabola(objective, theta, landing.value, spread)
-        other += calls
-        if normal.all():
-            return Assessed(way, landing, spread, normal_reach(spread), False, excess, spent, other)
-        missed, calls = missed_change(objective, theta, _error_steps(stage, theta, spread))
-        other += calls
-        if (missed > _MOST_MISSED).any():
-            way = ByRegression(way.steps)
-            landing = way.search(objective, theta, _RUNGS)
-            spent += int(landing.minimum.calls)
-            continue
-        reach, lower, calls = _profile(objective, landing, spread, normal, way.steps)
-        spent += calls
-        if lower is None:
-            break
-        landing = way.search(objective, lower)
-        spent += int(landing.minimum.calls)
-    return Assessed(way, landing, spread, reach, True, excess, spent, other)
+def assess(
+    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int = 2
+) -> Assessed:
+    """The errors of an estimate; of another one, where the look finds that it was not the best.
+
+    tries: how often a better one is followed.
+    """
+    objective, theta = stage.objective, landing.minimum.theta
+    errors = measure_errors(key, rule, stage, way, landing)
+    usual = normal_reach(errors.sandwich)
+    if way.rough:
+        return Assessed(way, landing, errors, usual, errors.calls)
+    normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
+    calls = errors.calls.add(other=looked)
+    if normal.all():
+        return Assessed(way, landing, errors, usual, calls)
+    rough, looked = is_rough(objective, theta)
+    calls = calls.add(other=looked)
+    if tries and rough:
+        other: Way = ByRegression(way.steps)
+        return _assess_next(
+            key, rule, stage, other, other.search(objective, theta, _RUNGS), calls, 0
+        )
+    reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
+    calls = calls.add(spent)
+    if tries and lower is not None:
+        next_best = way.search(objective, lower)
+        return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
+    return Assessed(way, landing, errors, reach, calls)
+
+
+def _assess_next(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    landing: Landing,
+    calls: Calls,
+    tries: int,
+) -> Assessed:
+    found = assess(key, rule, stage, way, landing, tries)
+    spent = found.calls.add(int(landing.minimum.calls))
+    return found._replace(calls=calls.add(*spent))
 
 
 def measure_errors(
     key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing
-) -> tuple[Sandwich, float, int, int]:
-    """The sandwich, what the points add to the squared MMD, calls with slopes, and without."""
-    designs, calls = redraw(key, rule, stage, landing.minimum.theta)
-    tangent, more = way.tangent(stage.objective, landing, designs)
+) -> Errors:
+    """From the slopes of the embedding, and from other designs of the rule."""
+    designs, other = redraw(key, rule, stage, landing.minimum.theta)
+    tangent, search = way.tangent(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
-    return sandwich(tangent, shares, stage.widths, known), _excess(stage, designs), more, calls
+    found = sandwich(tangent, shares, stage.widths, known)
+    return Errors(found, _excess(stage, designs), float(tangent.failed), Calls(search, other))
 
 
 def redraw(
@@ -115,16 +145,6 @@ def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
     flat, w = designs.y.reshape(r * m, -1), designs.weights.reshape(-1)
     others = (k.self_sum(flat, w) - own.sum()) / (r * (r - 1))
     return 2 * (own.mean() - others)
-
-
-def _error_steps(stage: Stage, theta: Array, spread: Sandwich) -> Float[Array, " p"]:
-    """A standard error of each parameter on the real line, between a hundredth and half a width."""
-    objective = stage.objective
-    errors = jnp.sqrt(jnp.diag(spread.covariance))
-    v = to_real(theta, objective.ends)
-    moved = to_real(theta + errors, objective.ends), to_real(theta - errors, objective.ends)
-    steps = jnp.nanmin(jnp.abs(jnp.stack(moved) - v[None]), axis=0, initial=jnp.inf)
-    return jnp.clip(steps, 0.01 * objective.widths, 0.5 * objective.widths)
 
 
 def _profile(

@@ -6,25 +6,28 @@ import numpy as np
 from owlfi.inference.search.assess import Assessed
 from owlfi.inference.search.profile import REACH
 from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.widely import Wide
 
 _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
 _AT_END = 0.02  # of the prior's width
 _UNDETERMINED = 1.0  # standard errors over the prior's width
+_MANY_FAILED = 0.1  # of the starts
 _APART = 5.0  # standard errors between minima
 
 
-def describe_fit(stage: Stage, wide: Wide, found: Assessed, failed_starts: int) -> tuple[str, ...]:
+def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> tuple[str, ...]:
     """All sentences about a fit, none where all is well."""
     return (
+        *stage.problem.warnings,
+        *stage.quadrature.warnings,
         *_tell_interrupted(wide),
         *_tell_converged(found),
-        *_tell_rough(found),
         *_tell_ends(stage, found),
         *_tell_undetermined(stage, found),
         *_tell_misfit(stage, found),
         *_tell_other_minima(stage, wide, found),
-        *_tell_failed(stage, found, failed_starts),
+        *_tell_failed(found, starts),
     )
 
 
@@ -40,13 +43,9 @@ def _tell_converged(found: Assessed) -> tuple[str, ...]:
     return ("the search did not converge; allow more steps=, starts= or a narrower prior",)
 
 
-def _tell_rough(found: Assessed) -> tuple[str, ...]:
-    return ()
-
-
 def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
     theta, widths = np.asarray(found.landing.minimum.theta), np.asarray(stage.widths)
-    errors = np.sqrt(np.diag(np.asarray(found.sandwich.covariance)))
+    errors = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
     distance = np.minimum(
         theta - np.asarray(stage.problem.prior.bounds[0]),
         np.asarray(stage.problem.prior.bounds[1]) - theta,
@@ -76,10 +75,10 @@ def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
 
 def _tell_misfit(stage: Stage, found: Assessed) -> tuple[str, ...]:
     value = found.landing.minimum.value
-    if stage.chance(value, found.excess) >= _UNEXPLAINED:
+    if stage.chance(value, found.errors.excess) >= _UNEXPLAINED:
         return ()
     n, m = len(stage.problem.observed), stage.objective.m
-    usual = stage.expected.mean + found.excess
+    usual = stage.expected.mean + found.errors.excess
     return (
         f"the squared MMD of {float(stage.squared_mmd(value)):.2g} is beyond what {n} observations "
         f"and {m} points explain (about {usual:.2g}): the model does not fit, or the search is "
@@ -91,7 +90,7 @@ def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, 
     """Searches that ended elsewhere, where the squared MMD is nearly as small."""
     best, others = wide.landings[0], wide.landings[1:]
     reach = np.maximum(found.reach.below, found.reach.above) / REACH
-    rise = REACH**2 * float(jnp.max(found.sandwich.rise)) * len(reach)
+    rise = REACH**2 * float(jnp.max(found.errors.sandwich.rise)) * len(reach)
     for other in others:
         apart = np.abs(np.asarray(other.minimum.theta - best.minimum.theta))
         if other.value - best.value < rise and (apart > _APART * reach).any():
@@ -103,5 +102,19 @@ def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, 
     return ()
 
 
-def _tell_failed(stage: Stage, found: Assessed, failed_starts: int) -> tuple[str, ...]:
-    return ()
+def _tell_failed(found: Assessed, starts: Starts) -> tuple[str, ...]:
+    sentences: tuple[str, ...] = ()
+    if found.errors.failed:
+        sentences += (
+            f"{found.errors.failed:.0%} of the simulations failed at the estimate (NaN or an "
+            "error) and are left out, as if their data could not have been observed; mend the "
+            "generator",
+        )
+    tried = starts.failed + len(starts.thetas)
+    if starts.failed > _MANY_FAILED * tried:
+        sentences += (
+            f"the simulations failed at {starts.failed} of {tried} starts (NaN or an error), so "
+            "that the search has not seen these parts of the prior; mend the generator, or narrow "
+            "the prior to where it runs",
+        )
+    return sentences

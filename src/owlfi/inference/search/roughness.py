@@ -11,41 +11,58 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
+from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.real_line import to_real
+from owlfi.problem.simulator import RowsWithSlopes
 
-_STEPS = 0.05, 0.003  # in widths of the prior: what bends at the first is smooth at the second
-_ROUNDING = 1e-13
+_FIRST_STEP = 0.05  # in widths of the prior
+_SHORTER = 1 / 8
+_TRIALS = 6
 _MOST = 0.25  # of a change, that derivatives may fail to tell
+_VISIBLE = 4.0  # times the squared error of both samples
+_ROUNDING = 1e-13
 
 
 def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int]:
-    """Whether the search must do without derivatives near theta, and the calls of the look."""
-    calls = 0
-    for step in _STEPS:
-        missed, more = missed_change(objective, theta, step * objective.widths)
-        calls += more
-        if not (missed > _MOST).any():
-            return False, calls
+    """Whether the search must do without derivatives near theta, and the calls of the look.
+
+    Steps that derivatives fail to tell are made shorter while they lead farther than samples can
+    see: at a distance that matters, what is smooth is straight.
+    """
+    rows = simulate_with_slopes(objective, theta)
+    if not rows.taken:  # the simulations fail, of which the fit will tell
+        return False, rows.calls
+    m, n = objective.m, objective.observed.shape[0]
+    visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
+    steps, calls = _FIRST_STEP * np.asarray(objective.widths), rows.calls
+    for _ in range(_TRIALS):
+        missed, changed = compare_steps(objective, theta, rows, jnp.asarray(steps))
+        calls += 2 * len(theta) * m
+        untold = missed > _MOST * np.maximum(changed, _ROUNDING)
+        far = untold & (changed > visible)
+        if not untold.any() or not far.any():
+            return bool(untold.any()), calls
+        steps = np.where(far, _SHORTER * steps, steps)
     return True, calls
 
 
-def missed_change(
-    objective: Objective, theta: Float[Array, " p"], steps: Float[Array, " p"]
-) -> tuple[np.ndarray, int]:
-    """Of the change by a step in each parameter, the share (p,) that derivatives do not tell.
+def compare_steps(
+    objective: Objective, theta: Float[Array, " p"], rows: RowsWithSlopes, steps: Float[Array, " p"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far a step in each parameter leads from where derivatives say, and from here, (p,) each.
 
-    0 where nothing changes; and the calls.
+    As squared MMDs between simulations on the same points.
     """
-    rows = simulate_with_slopes(objective, theta)
     v, p = to_real(theta, objective.ends), len(theta)
     moves = jnp.concatenate([jnp.diag(steps), -jnp.diag(steps)])
     y = simulate_each(objective, objective.theta_of(v[None] + moves))
     told = rows.y[None] + jnp.tensordot(moves, rows.slopes, 1)
-    missed, changed = _distances(objective, rows.y, y, told)
-    missed, changed = (np.asarray(part).reshape(2, p).sum(0) for part in (missed, changed))
-    seen = changed > _ROUNDING
-    share = np.where(seen, missed / np.where(seen, changed, 1.0), 0.0)
-    return np.nan_to_num(share, nan=0.0), rows.calls + 2 * p * objective.m
+    pairs = _distances(objective, rows.y, y, told)
+    missed, changed = (np.nan_to_num(np.asarray(part)).reshape(2, p).sum(0) for part in pairs)
+    return missed, changed
+
+
+_independent_error = eqx.filter_jit(independent_error)
 
 
 @eqx.filter_jit

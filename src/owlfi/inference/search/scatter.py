@@ -40,6 +40,8 @@ class Scatter(eqx.Module):
     spread: Float[Array, "p p"]
     y: Float[Array, "t m d"]
     weights: Float[Array, "t m"]
+    fine: Bool[Array, "t m"]
+    """Which simulations did not fail."""
     regression: Float[Array, "b t"]
     """From embeddings to the terms of their polynomial in ξ."""
     products: Float[Array, "t t"]
@@ -103,7 +105,7 @@ def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: A
     y, w = finished.y, finished.weights
     regression = jnp.linalg.pinv(jax.vmap(terms)(xi))
     products = _multiply(objective.data_kernel, y, w)
-    return Scatter(objective, centre, spread, y, w, regression, products)
+    return Scatter(objective, centre, spread, y, w, finished.fine, regression, products)
 
 
 def _multiply(k: Kernel, y: Float[Array, "t m d"], w: Float[Array, "t m"]) -> Float[Array, "t t"]:
@@ -191,7 +193,9 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
     steepness = jnp.exp(log_slope(v, objective.ends))
     by_xi = jax.jacfwd(scatter.mixture)(xi).T
     along = jnp.linalg.solve(scatter.spread.T, by_xi) / steepness[:, None]
-    metric = along @ scatter.products @ along.T
+    # Jumps would pass for slopes, and make the estimate look more certain than it is.
+    noise = left_over(scatter) / jnp.trace(_rest(scatter))
+    metric = _at_least_zero(along @ (scatter.products - noise * jnp.eye(along.shape[1])) @ along.T)
     at_designs = jax.lax.map(
         lambda design: along @ (scatter.at_rows(design[0]) @ design[1]), designs
     )
@@ -203,17 +207,33 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
         along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y),
         at_designs.T,
         independent_error(objective, scatter.y[nearest]),
+        (~scatter.fine).mean(),
     )
+
+
+def _at_least_zero(matrix: Float[Array, "p p"]) -> Float[Array, "p p"]:
+    sizes, directions = jnp.linalg.eigh(matrix)
+    return (directions * jnp.maximum(sizes, 0.0)[None]) @ directions.T
+
+
+def _rest(scatter: Scatter) -> Float[Array, "t t"]:
+    """What is left of an embedding once the polynomial is taken off, as mixtures of all."""
+    fitted = jnp.linalg.pinv(scatter.regression) @ scatter.regression
+    return jnp.eye(fitted.shape[0]) - fitted
+
+
+def left_over(scatter: Scatter) -> Float[Array, ""]:
+    """Σ_t |μ_t - its polynomial|²."""
+    rest = _rest(scatter)
+    return jnp.trace(rest @ scatter.products @ rest.T)
 
 
 @eqx.filter_jit
 def is_too_wide(scatter: Scatter) -> Bool[Array, ""]:
     """Whether the polynomial misses more of the embeddings than jumps of the points explain."""
-    count = scatter.products.shape[0]
-    rest = jnp.eye(count) - jnp.linalg.pinv(scatter.regression) @ scatter.regression
+    left, count = left_over(scatter), scatter.products.shape[0]
     mean = jnp.eye(count) - 1 / count
-    left = jnp.trace(rest @ scatter.products @ rest.T)
-    jumps = independent_error(scatter.objective, scatter.y[0]) * jnp.trace(rest)
+    jumps = independent_error(scatter.objective, scatter.y[0]) * jnp.trace(_rest(scatter))
     total = jnp.trace(mean @ scatter.products @ mean.T)
     return (left > _POOR_FIT * total) & (left > 2 * jumps)
 

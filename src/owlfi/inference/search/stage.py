@@ -47,7 +47,8 @@ class Stage:
             found += self.expected.mean + excess
         return self.expected.tail(found, excess)
 
-    def trace(self, minimum: Minimum) -> tuple[Array, Array]:
+    def trace(self, minimum: Minimum) -> tuple[np.ndarray, np.ndarray]:
         """The thetas of a search and their squared MMD, as far as it went."""
-        seen = np.isfinite(np.asarray(minimum.values))
-        return minimum.thetas[seen], minimum.values[seen] + self.data_term
+        thetas, values = np.asarray(minimum.thetas), np.asarray(minimum.values)
+        seen = np.isfinite(values)
+        return thetas[seen], values[seen] + np.asarray(self.data_term)

@@ -38,6 +38,8 @@ class Tangent(NamedTuple):
     """⟨∂_a μ, μ_r⟩ for simulations on other designs of the same kind."""
     independent: Float[Array, ""]
     """The squared error of as many independent points."""
+    failed: Float[Array, ""]
+    """The share of simulations that failed."""
 
 
 class Designs(NamedTuple):
@@ -92,6 +94,7 @@ def _along_slopes(
         along(lambda rows: gaps(objective, rows)),
         at_designs.T,
         independent_error(objective, y),
+        (~finished.fine).mean(),
     )
 
 

@@ -22,8 +22,8 @@ from owlfi.problem.real_line import log_slope, to_real
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
 _SCATTERED = 2.0  # standard errors of the estimate, to regress over
-_MOST_SHRINK = 1 / 9  # of a variance, at a time
-_SETTLED = 0.6  # of a variance, where looking closer would hardly change it
+_LEAST, _MOST = 1 / 9, 4.0  # factors of a variance, at a time
+_SETTLED = 0.5, 2.0  # of a variance, where another look would hardly change it
 _NEAR = 1.0  # of a move, in units of the spread
 _FARTHEST = 1e300
 
@@ -72,24 +72,39 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     return now._replace(
         v=v,
         value=value,
-        spread=jnp.asarray(now.spread @ directions * np.sqrt(factors)) if inside else now.spread,
-        settled=inside and moved < _NEAR and bool(factors.min() > _SETTLED),
+        spread=_narrow(now.spread, factors, directions) if inside else now.spread,
+        settled=inside and moved < _NEAR and _are_settled(factors),
         scatter=scatter,
         trail=(*now.trail, (v, value)),
     )
 
 
+def _narrow(spread: Array, factors: np.ndarray, directions: np.ndarray) -> Float[Array, "p p"]:
+    return jnp.asarray(np.asarray(spread) @ directions * np.sqrt(factors))
+
+
 def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of the variance in some directions: towards twice the standard errors in each."""
+    """Factors of the variance in some directions: towards twice the standard errors in each.
+
+    No wider than the prior, where the data tell nothing.
+    """
     objective = scatter.objective
     tangent = tangent_by_regression(scatter, xi, no_designs(objective))
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
     slope = jnp.exp(log_slope(scatter.place(xi), objective.ends))
     covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)
+    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(objective.widths)
+    shrink = np.minimum(1.0, widest / np.sqrt(np.diag(covariance)))
+    covariance = covariance * np.outer(shrink, shrink)
     inverse = np.linalg.inv(scatter.spread)
     sizes, directions = np.linalg.eigh(inverse @ covariance @ inverse.T)
-    most = 0.5 if bool(is_too_wide(scatter)) else 1.0
-    return np.clip(_SCATTERED**2 * sizes, _MOST_SHRINK, most), directions
+    most = 0.5 if bool(is_too_wide(scatter)) else _MOST
+    return np.clip(_SCATTERED**2 * sizes, _LEAST, most), directions
+
+
+def _are_settled(factors: np.ndarray) -> bool:
+    least, most = _SETTLED
+    return bool(least <= factors.min() and factors.max() <= most)
 
 
 def as_minimum(objective: Objective, ended: Walk) -> Minimum:

@@ -46,6 +46,10 @@ class BySlopes:
     steps: int = STEPS
     rough = False
 
+    def count_searches(self, asked: int) -> int:
+        """From how many starts to search at least."""
+        return asked
+
     def search(
         self,
         objective: Objective,
@@ -87,6 +91,10 @@ class ByRegression:
 
     steps: int = STEPS
     rough = True
+
+    def count_searches(self, asked: int) -> int:
+        """One: its first look is as wide as the prior."""
+        return 1
 
     def search(
         self,

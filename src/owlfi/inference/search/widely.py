@@ -30,10 +30,10 @@ def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
     Ctrl-C ends it with the searches that are finished, at least one.
     """
     landings: list[Landing] = []
-    interrupted = False
+    interrupted, wanted = False, way.count_searches(refined)
     try:
-        for number, start in enumerate(starts.thetas[: refined + _MORE]):
-            if number >= refined and not is_doubtful(stage, min(landings, key=_value)):
+        for number, start in enumerate(starts.thetas[: wanted + _MORE]):
+            if number >= wanted and not is_doubtful(stage, min(landings, key=_value)):
                 break
             landing = way.search(stage.objective, start, starts.ladder)
             landings.append(jax.block_until_ready(landing))

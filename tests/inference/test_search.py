@@ -1,0 +1,200 @@
+"""A search that finds its way from anywhere, with or without slopes, and knows how sure it is."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy.stats import poisson
+
+import owlfi
+from gaussian import gaussian_problem
+from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
+from owlfi.inference.search.misfit import expect_squared_mmd
+from owlfi.inference.search.objective import objective_of
+from owlfi.inference.search.profile import REACH, find_end
+from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.sandwich import sandwich
+from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
+from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+
+KEY = jax.random.key(0)
+SOBOL = VStatistic(64, owlfi.sobol)
+
+
+def draw(model, theta, n, key=KEY):
+    return model(theta, owlfi.iid(key, n, model.measure))
+
+
+def fit(problem, rule=SOBOL):
+    """An estimate whose warnings are looked at in the test, not issued."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", owlfi.HealthWarning)
+        return owlfi.minimum_distance(KEY, problem, rule)
+
+
+def warns(estimate, words):
+    return any(words in sentence for sentence in estimate.warnings)
+
+
+def count_by_quantiles(theta, u):
+    return poisson.ppf(u, theta[0])
+
+
+def counts():
+    return Simulator(count_by_quantiles, Uniform(), ["rate"], prior=Prior(rate=Uniform(0.5, 10)))
+
+
+def narrow():
+    """Data a thousand times narrower than what the prior predicts."""
+    prior = Prior(mean=Uniform(-50, 50), spread=Uniform(0, 1))
+    return Simulator(lambda t, u: t[0] + 0.1 * t[1] * u, Normal(), ["mean", "spread"], prior=prior)
+
+
+def test_starts_that_k_cannot_see_are_led_to_the_data():
+    problem = Problem(narrow(), draw(narrow(), [3.0, 0.5], 100))
+    estimate = fit(problem)
+    assert_allclose(estimate.theta, [3.0, 0.5], atol=0.1)
+    assert np.all(np.abs(estimate.theta - np.array([3.0, 0.5])) < 4 * estimate.standard_errors)
+    assert estimate.warnings == ()
+
+
+def test_ladder_goes_down_from_a_scale_that_sees_half_of_the_starts():
+    problem = Problem(narrow(), draw(narrow(), [3.0, 0.5], 100))
+    quadrature = SOBOL.quadrature(KEY, problem)
+    starts = compare_starts(KEY, problem, objective_of(problem, quadrature), quadrature, 16)
+    assert starts.ladder[-1] == 1
+    assert 100 < starts.ladder[0] < 10_000  # data of width 0.05 in a prior of width 100
+    usual = gaussian_problem()
+    quadrature = SOBOL.quadrature(KEY, usual)
+    starts = compare_starts(KEY, usual, objective_of(usual, quadrature), quadrature, 16)
+    assert starts.ladder[0] <= 8
+
+
+def test_counts_are_fitted_without_slopes():
+    model = counts()
+    x = draw(model, [4.0], 100)
+    estimate = fit(Problem(model, x))
+    error = (4.0 / 100) ** 0.5  # of the maximum likelihood estimate, the mean
+    assert abs(estimate["rate"] - float(x.mean())) < error
+    assert error < estimate.standard_errors[0] < 1.5 * error
+
+
+def test_slopes_that_say_nothing_are_recognised():
+    def jump(theta, u):
+        return jnp.floor(theta[0] + 3 * u)
+
+    def oscillate(theta, u):
+        return jnp.sin(1e5 * theta[0] + u) + theta[0]
+
+    def bend(theta, u):
+        return jnp.exp(theta[0] / 2) * u + theta[0] ** 3 / 10
+
+    prior = Prior(a=Uniform(-5, 5))
+    for generator, rough in ((jump, True), (oscillate, True), (bend, False)):
+        model = Simulator(generator, Normal(), ["a"], prior=prior)
+        problem = Problem(model, draw(model, [1.0], 50))
+        objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
+        assert is_rough(objective, jnp.array([1.0]))[0] is rough, generator.__name__
+
+
+def smooth_objective():
+    problem = gaussian_problem()
+    return objective_of(problem, VStatistic(256, owlfi.sobol).quadrature(KEY, problem))
+
+
+def test_regression_gives_the_errors_that_slopes_give():
+    objective, theta = smooth_objective(), jnp.array([1.2])
+    by_slopes, _ = tangent_by_slopes(objective, theta, no_designs(objective))
+    scatter, calls = scatter_around(objective, theta, jnp.array([[0.1]]), 0)
+    by_regression = tangent_by_regression(scatter, jnp.zeros(1), no_designs(objective))
+    assert calls == len(scatter.y) * 256
+    assert_allclose(by_regression.metric, by_slopes.metric, rtol=0.01)
+    assert_allclose(by_regression.at_data, by_slopes.at_data, atol=0.01)
+    errors = [
+        sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0)).covariance
+        for tangent in (by_slopes, by_regression)
+    ]
+    assert_allclose(*errors, rtol=0.1)  # the regression leaves out how the slopes bend
+
+
+def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
+    objective = smooth_objective()
+    landing = owlfi.inference.search.newton.minimise(objective, jnp.array([1.0]))
+    tangent, _ = tangent_by_slopes(objective, landing.theta, no_designs(objective))
+    errors = sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0))
+    end = find_end(objective, landing.theta, float(landing.value), errors, 0, 1, 50)
+    assert_allclose(end.reach, REACH * float(errors.covariance[0, 0]) ** 0.5, rtol=0.1)
+
+
+def test_expected_squared_mmd_is_that_of_data_sets():
+    """Over 400 data sets of the model itself: 4 Monte Carlo errors."""
+    problem = gaussian_problem(n=50)
+    exact = VStatistic(1024, owlfi.sobol).quadrature(KEY, problem)
+    expected = expect_squared_mmd(problem)
+    keys = jax.random.split(KEY, 400)
+    truth = problem.simulator.rows(jnp.array([1.3]), exact.points)
+    found = np.array(
+        [
+            float(
+                owlfi.squared_mmd(problem.data_kernel, truth, draw(problem.simulator, [1.3], 50, k))
+            )
+            for k in keys
+        ]
+    )
+    assert_allclose(found.mean(), expected.mean, rtol=4 / 20 * found.std() / found.mean() + 0.1)
+    chances = np.array([expected.tail(value, 0.0) for value in found])
+    assert abs((chances < 0.1).mean() - 0.1) < 4 * (0.09 / 400) ** 0.5 + 0.03
+
+
+def test_a_model_that_does_not_fit_is_said_so():
+    problem = gaussian_problem()
+    far = Problem(problem.simulator, jnp.concatenate([problem.observed, problem.observed + 8]))
+    assert warns(fit(far), "beyond what 160 observations")
+
+
+def test_a_parameter_that_changes_nothing_has_the_prior_as_its_interval():
+    prior = Prior(mean=Uniform(-5, 5), idle=Uniform(0, 1))
+    model = Simulator(lambda t, u: t[0] + u + 0 * t[1], Normal(), ["mean", "idle"], prior=prior)
+    x = draw(model, [1.0, 0.5], 80)
+    estimate = fit(Problem(model, x))
+    assert warns(estimate, "hardly determine idle")
+    low, high = estimate.interval()
+    assert np.isinf(estimate.standard_errors[1])
+    assert (low[1], high[1]) == (0, 1)
+    assert abs(estimate["mean"] - 1) < 4 * estimate.standard_errors[0] < 1
+
+
+def test_an_estimate_at_the_end_of_its_prior_is_said_so():
+    prior = Prior(mean=Uniform(2, 3))
+    model = Simulator(lambda t, u: t[0] + u, Normal(), ["mean"], prior=prior)
+    estimate = fit(Problem(model, gaussian_problem().observed))
+    assert warns(estimate, "mean lies at the end of its prior")
+    assert estimate.interval()[0][0] == 2
+
+
+def test_simulations_that_fail_share_their_weight_among_the_others():
+    """One in twenty fails, whatever theta is: the model is that of the others."""
+
+    def sometimes(theta, u):
+        return jnp.where(u[:, 1:] < 0.05, jnp.nan, theta[0] + owlfi.Normal().from_uniform(u[:, :1]))
+
+    model = Simulator(sometimes, Uniform(dim=2), ["mean"], prior=Prior(mean=Uniform(-5, 5)))
+    x = gaussian_problem().observed
+    estimate, usual = fit(Problem(model, x), VStatistic(128, owlfi.sobol)), fit(gaussian_problem())
+    assert warns(estimate, "simulations failed at the estimate")
+    assert abs(estimate["mean"] - usual["mean"]) < usual.standard_errors[0]
+
+
+def test_generators_that_raise_somewhere_do_not_end_a_search():
+    def raises(theta, u):
+        if theta[0] < 0:
+            raise ArithmeticError("below 0")
+        return np.asarray(theta[0] + u)
+
+    model = Simulator(raises, Normal(), ["mean"], prior=Prior(mean=Uniform(-5, 5)))
+    estimate, usual = fit(Problem(model, gaussian_problem().observed)), fit(gaussian_problem())
+    assert_allclose(estimate.theta, usual.theta, atol=0.3 * float(usual.standard_errors[0]))
+    assert warns(estimate, "failed at 8 of 16 starts")
