@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
@@ -24,8 +23,8 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen, compare_starts
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
+from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
-from owlfi.kernels.transformed import whitening_kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate, announce
@@ -47,8 +46,9 @@ def minimum_distance(
     starts: how many points of the prior are simulated, besides those that the rule has simulated.
     refined: from how many of the best a search begins.
     steps: the most that a search may take.
-    whiten: fit once more with a kernel on data whitened by the covariance of the model at the first
-        estimate. Where columns are correlated, this uses the data better.
+    whiten: fit once more with a kernel on data in whose coordinates the model at the first estimate
+        is normal and uncorrelated, from 20 simulations a column or more. Where columns are
+        correlated or skewed, this uses the data better.
     retune: fit once more with weights tuned to the simulations at the first estimate, on the same
         points. Done where the rule tunes its weights, unless False; with True for any points.
 
@@ -166,7 +166,8 @@ def find_minimum(
     rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), tried.thetas[0])
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
     wide = search_widely(first, way, tried, refined)
-    last, best, more = _adapt(first, rule, way, wide.best, whiten, retune)
+    white_key = jax.random.fold_in(start_key, 1) if whiten else None
+    last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
     found = assess(design_key, rule, last, way, best)
     spent = wide.calls + more + found.calls.search
     beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
@@ -182,22 +183,28 @@ def find_minimum(
 
 
 def _adapt(
-    stage: Stage, rule: Rule, way: Way, landing: Landing, whiten: bool, retune: bool | None
+    stage: Stage,
+    rule: Rule,
+    way: Way,
+    landing: Landing,
+    white_key: Key[Array, ""] | None,
+    retune: bool | None,
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
     retuned = rule.tuned if retune is None else retune
-    if not (whiten or retuned):
+    if white_key is None and not retuned:
         return stage, landing, 0
-    theta, problem, quadrature = landing.minimum.theta, stage.problem, stage.quadrature
-    y = problem.simulator.rows(theta, quadrature.points)
-    if whiten:
-        covariance = np.cov(np.asarray(y).T)
-        problem = problem.with_kernel(whitening_kernel(problem.observed, covariance=covariance))
-    if retuned and bool(jnp.isfinite(y).all()):
-        quadrature = rule.retune(quadrature, problem, y)
+    theta, problem, quadrature, calls = landing.minimum.theta, stage.problem, stage.quadrature, 0
+    if white_key is not None:
+        problem, calls = whiten_data(white_key, problem, theta)
+    if retuned:
+        y = problem.simulator.rows(theta, quadrature.points)
+        calls += len(y)
+        if bool(jnp.isfinite(y).all()):
+            quadrature = rule.retune(quadrature, problem, y)
     adapted = Stage(problem, quadrature)
     found = way.search(adapted.objective, theta, around=landing)
-    return adapted, found, len(y) + int(found.minimum.calls)
+    return adapted, found, calls + int(found.minimum.calls)
 
 
 def _join_traces(

@@ -31,8 +31,8 @@ def typical_distance(rows: Float[Array, "n d"], *, name: str = "data") -> Float[
 
     Raises ValueError where all rows are equal, or not finite.
 
-    >>> typical_distance(jnp.array([[0.0], [0.0], [0.0], [1.0]]))
-    Array(0.5, dtype=float64)
+    >>> float(typical_distance(jnp.array([[0.0], [0.0], [0.0], [1.0]])))
+    0.5
     """
     if is_traced(rows):
         return median_heuristic(rows, name=name)
