@@ -133,11 +133,11 @@ def terms(xi: Float[Array, " p"]) -> Float[Array, " b"]:
     return jnp.concatenate([jnp.ones(1), xi, xi[rows] * xi[columns]])
 
 
-def minimise_inside(
-    scatter: Scatter, at_data: Float[Array, "t n"], shares: Float[Array, "b n"]
-) -> Found:
-    """For each weighting of the observations, the minimum of the regression's squared MMD."""
-    return _minimise_each(scatter, at_data, shares, _candidates(scatter.centre.shape[0]))
+def minimise_inside(scatter: Scatter) -> Found:
+    """The minimum of the regression's squared MMD to the observations."""
+    shares = scatter.objective.shares[None]
+    found = _refit_each(scatter, None, shares, _candidates(scatter.centre.shape[0]))
+    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def _candidates(p: int) -> Float[Array, "c p"]:

@@ -63,8 +63,8 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     now = now._replace(calls=now.calls + made, scatters=now.scatters + 1)
     if scatter is None:  # closer to where it did not fail
         return now._replace(spread=now.spread / 3)
-    found = minimise_inside(scatter, scatter.at_rows(objective.observed), objective.shares[None])
-    xi, value = found.xi[0], float(found.value[0])
+    found = minimise_inside(scatter)
+    xi, value = found.xi, float(found.value)
     moved = float(jnp.abs(xi).max())
     inside = moved < 0.9 * EDGE
     factors, directions = _look_closer(scatter, xi)
