@@ -62,6 +62,13 @@ def test_whitened_kernel_does_not_see_linear_changes_of_the_data():
     )
 
 
+def test_whitening_knows_no_units():
+    x = np.random.default_rng(1).normal(size=(40, 2))
+    units = np.array([1.0, 1e12])
+    one, other = owlfi.whitening_kernel(x), owlfi.whitening_kernel(x * units)
+    assert_allclose(other.gram(x * units, x * units), one.gram(x, x), rtol=1e-8)
+
+
 def test_whitening_refuses_dependent_columns():
     x = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(ValueError, match="depend linearly"):

@@ -64,11 +64,13 @@ def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) 
     """
     x = np.asarray(as_rows("observed", observed))
     covariance = np.atleast_2d(np.cov(x.T) if covariance is None else np.asarray(covariance))
-    if np.linalg.matrix_rank(covariance, hermitian=True) < x.shape[1]:
+    units = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+    correlation = covariance / units[:, None] / units
+    if np.linalg.matrix_rank(correlation, hermitian=True) < x.shape[1]:
         raise ValueError(
             f"observed (shape {x.shape}) has columns that depend linearly on others, or its "
             "covariance is not positive definite; leave some columns out"
         )
-    matrix = np.linalg.inv(np.linalg.cholesky(covariance))
+    matrix = np.linalg.inv(np.linalg.cholesky(correlation)) / units
     lengthscale = scale * median_heuristic(x @ matrix.T)
     return Transformed(SquaredExponential(lengthscale), jnp.asarray(matrix))

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count, brief
 from owlfi._tools.keys import as_key
 from owlfi.kernels import Kernel
-from owlfi.kernels.spread import typical_distance
 from owlfi.points.sequences import iid, sobol
+from owlfi.problem.pilot_spread import spread_factors
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, simulate
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
@@ -210,7 +210,7 @@ class OptimallyWeighted(Rule):
             keep_failed=True,
         )
         kept = _finite(runs.y, thetas)
-        rows = _factors(problem, runs.y[kept]) * runs.y[kept]
+        rows = spread_factors(problem, runs.y[kept]) * runs.y[kept]
         quadrature = tuned_weights(problem.data_kernel, measure, u, rows, most_noise=_MOST_NOISE)
         return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
 
@@ -280,7 +280,7 @@ class Adaptive(Rule):
             )
             calls += runs.calls
             kept = _finite(runs.y, thetas)
-            factors = _factors(problem, runs.y) if factors is None else factors
+            factors = spread_factors(problem, runs.y) if factors is None else factors
             thetas, factors, y = thetas[kept], factors[kept], [part[kept] for part in (*y, runs.y)]
             design = _of_thetas(design, kept).tell(u, factors * y[-1])
         return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
@@ -320,7 +320,7 @@ def continue_design(
     design = adaptive_design(key, problem.data_kernel, measure, as_count("more", more))
     sequence = jnp.concatenate([points, design.sequence])
     design = eqx.tree_at(lambda d: d.sequence, design, sequence)
-    return design.tell(points, _factors(problem, y) * y)
+    return design.tell(points, spread_factors(problem, y) * y)
 
 
 def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
@@ -333,28 +333,6 @@ def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray
             "use VStatistic or base_kernel='median', which simulate nothing beforehand"
         )
     return np.flatnonzero(finite)
-
-
-def _factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"]:
-    """What gives the simulations of each theta the spread of the observations, as k sees it.
-
-    So k sees them as it would see those of a theta that fits: at others, a wide prior would let
-    the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
-    """
-    to_coordinates = problem.data_kernel.distance_coordinates()
-    if to_coordinates is None or y.shape[1] < 2:
-        return jnp.ones((len(y), 1, 1))
-    spread = _spread(to_coordinates(problem.observed), jnp.nan)
-    if not spread > 0:  # all that k sees of the observations is equal
-        return jnp.ones((len(y), 1, 1))
-    return jnp.stack([spread / _spread(to_coordinates(r), spread) for r in y])[:, None, None]
-
-
-def _spread(rows: Float[Array, "m e"], otherwise: Array | float) -> Array | float:
-    try:
-        return typical_distance(rows)
-    except ValueError:  # all rows are equal, or not finite
-        return otherwise
 
 
 def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:
