@@ -19,3 +19,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 
 matplotlib.use("Agg")
+
+MOST_MAPS = 40_000  # of memory; Linux has 65,530 for a process, and each program takes some
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget compiled programs before there are too many of them."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()

@@ -71,7 +71,9 @@ def methods(monkeypatch):
 
 @pytest.fixture
 def study(tmp_path):
-    np.savetxt(tmp_path / "observed.csv", np.c_[np.linspace(3, 5, 9), np.zeros(9)], delimiter=",")
+    np.savetxt(
+        tmp_path / "observed.csv", np.c_[np.linspace(3, 5, 9), np.linspace(-1, 1, 9)], delimiter=","
+    )
     return tmp_path / "study.toml"
 
 

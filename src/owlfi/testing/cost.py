@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 from owlfi.inference.search.newton import STEPS
-from owlfi.inference.search.starts import MOST_RUNGS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS, MOST_CHECK_CALLS
@@ -49,17 +48,17 @@ def plan_goodness_of_fit(
     settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
     simulator, m, shared = problem.simulator, rule.m, len(settings.factors)
 
-    def count(near: int, far: int, statistic: int, rungs: int, check: int) -> int:
+    def count(near: int, far: int, statistic: int, check: int, *, most: bool) -> int:
         """Where all statistics of a data set take so many rows, and the check of the generator."""
         wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
         each = way.minimise_calls(simulator, m, near, far) + statistic
         tuning = settings.designs * shared * rule.tuning_calls or check
         refined = simulator.slope_calls(settings.fine) * near
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
-        began = way.start_calls(simulator, m, far, rungs)
+        began = way.start_calls(simulator, m, far, most=most)
         return tuning + began + wide + refined + replicates
 
     return Cost(
-        count(_NEAR, _FAR, m, 1, CHECK_CALLS),
-        count(STEPS + 1, STEPS + 1, m * shared, MOST_RUNGS, MOST_CHECK_CALLS),
+        count(_NEAR, _FAR, m, CHECK_CALLS, most=False),
+        count(STEPS + 1, STEPS + 1, m * shared, MOST_CHECK_CALLS, most=True),
     )

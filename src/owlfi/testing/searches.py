@@ -18,9 +18,14 @@ from owlfi._tools.checks import as_array, as_count, positive
 from owlfi.inference.search.descent import Bank, minimise_by_descent
 from owlfi.inference.search.newton import Minimum, choose_least, minimise
 from owlfi.inference.search.objective import Objective
-from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.scatter import Scatter, look_through, refit_inside
-from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
+from owlfi.inference.search.starts import (
+    MOST_RUNGS,
+    coarsen,
+    compare_starts,
+    comparison_points,
+)
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, walk_calls
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulator import Simulator
@@ -89,11 +94,11 @@ class Newton(_Narrow):
         others = found.thetas[1 : 1 + self.restarts]
         return Starts(tried[: self._searched], others, calls, self)
 
-    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
-        few, p = comparison_points(m), len(simulator.parameters)
-        look = 2 * (simulator.slope_calls(few) + 2 * p * few)
+    def start_calls(self, simulator: Simulator, m: int, far: int, *, most: bool) -> int:
+        few, p, rungs = comparison_points(m), len(simulator.parameters), MOST_RUNGS if most else 1
         led = _LED * rungs * far * simulator.slope_calls(m)
-        return self._compared * few + look + max(led, walk_calls(p, m, rungs))
+        led = max(led, walk_calls(p, m, rungs)) if most else led
+        return self._compared * few + look_calls(simulator, few, most=most) + led
 
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
@@ -160,9 +165,8 @@ class Adam(_Narrow):
             )
         return Starts(trials, trials, looked, self)
 
-    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
-        few, p = comparison_points(m), len(simulator.parameters)
-        return 2 * (simulator.slope_calls(few) + 2 * p * few)
+    def start_calls(self, simulator: Simulator, m: int, far: int, *, most: bool) -> int:
+        return look_calls(simulator, comparison_points(m), most=most)
 
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
@@ -194,7 +198,7 @@ class Given(_Narrow):
     ) -> Starts:
         return Starts(self.theta[None], self.theta[None][:0], 0, self)
 
-    def start_calls(self, simulator: Simulator, m: int, far: int, rungs: int) -> int:
+    def start_calls(self, simulator: Simulator, m: int, far: int, *, most: bool) -> int:
         return 0
 
     def minimise(

@@ -10,7 +10,7 @@ from owlfi.inference.search.widely import Wide
 
 _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
 _AT_END = 0.02  # of the prior's width
-_UNDETERMINED = 1.0  # standard errors over the prior's width
+_UNDETERMINED = 1.45  # interquartile ranges of the prior, of which a uniform one has 2
 _MANY_FAILED = 0.1  # of the starts
 _UNITS = 1.645  # standard errors of an end of an interval, more of few observations
 _APART = 5.0  # standard errors between minima
@@ -61,10 +61,11 @@ def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
 
 
 def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
-    widths = np.asarray(stage.widths)
-    reach = (np.asarray(found.reach.below) + np.asarray(found.reach.above)) / (2 * _UNITS)
-    loose = ~(reach < _UNDETERMINED * widths)
-    names = [name for name, far in zip(stage.problem.prior.names, loose, strict=True) if far]
+    theta, prior = np.asarray(found.landing.minimum.theta), stage.problem.prior
+    low = np.maximum(theta - found.reach.below, np.asarray(prior.bounds[0]))
+    high = np.minimum(theta + found.reach.above, np.asarray(prior.bounds[1]))
+    loose = ~(high - low < _UNDETERMINED * np.asarray(stage.widths))
+    names = [name for name, far in zip(prior.names, loose, strict=True) if far]
     if not names:
         return ()
     return (
@@ -89,7 +90,7 @@ def _tell_misfit(stage: Stage, found: Assessed) -> tuple[str, ...]:
 def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, ...]:
     """Searches that ended elsewhere, where the squared MMD is nearly as small."""
     best, others = wide.landings[0], wide.landings[1:]
-    reach = np.maximum(found.reach.below, found.reach.above) / _UNITS
+    reach = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
     rise = _UNITS**2 * float(jnp.max(found.errors.sandwich.rise)) * len(reach)
     for other in others:
         apart = np.abs(np.asarray(other.minimum.theta - best.minimum.theta))

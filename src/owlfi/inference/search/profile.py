@@ -127,7 +127,9 @@ def find_end(
             near, at = (step, root), found.theta
         else:
             far = step, root
-        if abs(root / goal - 1) < _CLOSE or (root < goal and step >= room):
+        if root < goal and step >= room:  # nothing speaks against the end of the prior
+            return End(np.inf, lower, calls)
+        if abs(root / goal - 1) < _CLOSE:
             break
         step = min(_next_step(near, far, goal), room)
     return End(step, lower, calls)

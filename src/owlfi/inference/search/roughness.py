@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
 from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.real_line import to_real
-from owlfi.problem.simulator import RowsWithSlopes
+from owlfi.problem.simulator import RowsWithSlopes, Simulator
 
 _FIRST_STEP = 0.05  # in widths of the prior
 _SHORTER = 1 / 8
@@ -44,6 +44,12 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
             return bool(untold.any()), calls
         steps = np.where(far, _SHORTER * steps, steps)
     return True, calls
+
+
+def look_calls(simulator: Simulator, m: int, *, most: bool) -> int:
+    """The rows that a look takes: where the first step tells, or at most."""
+    trials = _TRIALS if most else 1
+    return simulator.slope_calls(m) + 2 * trials * len(simulator.parameters) * m
 
 
 def compare_steps(
