@@ -79,6 +79,14 @@ def needs_a_log(theta, u):
     return theta[0] * u if u[0, 0] < 0 else logged(theta, u)
 
 
+def pairs(theta, u):
+    return theta[0] + 0.3 * u
+
+
+def sums(rows):
+    return rows.sum(1)
+
+
 def slow(theta, u):
     time.sleep(0.1)
     return theta[0] * u

@@ -147,6 +147,7 @@ class Campaign(Runner):
         if not any(run.digest in endings for run in self.design.distinct()):
             raise ValueError(f"{self.path} has no runs to learn from yet; make some with run()")
         runs, _ = assemble_runs(self.design, endings, outputs, partial=True)
+        runs = runs if self.original.summaries else problem.summarise(runs)
         proposal = next_proposal(
             proposal_key,
             problem,

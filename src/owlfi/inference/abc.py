@@ -200,6 +200,7 @@ def stored_simulations(
 ) -> Simulations:
     """Runs made elsewhere: at each theta (t, p), the noise u (t, m, s) and what came out (t, m, d).
 
+    y: rows of the simulator itself; where the problem has summaries, they are taken here.
     base_kernel: c, of the weights. "tuned" fits one to the runs (see `pooled_weights`); any other
         gives its optimal weights at the points of each theta; equal weights where left out. u may
         also be one design (m, s) for all thetas.
@@ -211,7 +212,7 @@ def stored_simulations(
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
     y = _numbers(y)  # NaN marks runs that failed
-    y = y[..., None] if y.ndim == 2 else y
+    y = problem.summarise_rows(y[..., None] if y.ndim == 2 else y)
     expected = (len(thetas), u.shape[-2], problem.observed.shape[1])
     if y.shape != expected or u.shape[:-2] not in ((), (len(thetas),)):
         raise ValueError(

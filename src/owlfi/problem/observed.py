@@ -12,17 +12,29 @@ from owlfi._tools.checks import as_rows
 
 def as_observed(value: Any) -> Float[Array, "n d"]:
     """Rows (n, d) of an array or data frame, or of all columns of a CSV file."""
+    return observe(value)[0]
+
+
+def observe(value: Any) -> tuple[Float[Array, "n d"], tuple[str, ...] | None]:
+    """The same with the names of the columns, None where they have none."""
     if isinstance(value, str | PathLike):
-        return read_csv(value)
-    return as_rows("observed", value)
+        frame = _read_frame(value, None)
+        named = any(isinstance(name, str) for name in frame.columns)
+        return _as_rows_of(value, frame), tuple(map(str, frame.columns)) if named else None
+    names = getattr(value, "columns", None)
+    return as_rows("observed", value), None if names is None else tuple(map(str, names))
 
 
-def name_columns(value: Any, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    """The given names, or those of a data frame, where they are as many as columns; or numbers."""
-    names = getattr(value, "columns", ()) if given is None else given
-    if len(names) == count:
-        return tuple(str(name) for name in names)
-    return tuple(f"column_{i}" for i in range(count))
+def name_columns(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """A name for each of so many columns; numbers where none are given.
+
+    Raises ValueError for another number of names.
+    """
+    if names is None:
+        return tuple(f"column_{i}" for i in range(count))
+    if isinstance(names, str) or len(names) != count:
+        raise ValueError(f"columns must be {count} names, one for each column, got {names!r}")
+    return tuple(str(name) for name in names)
 
 
 def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n d"]:
@@ -40,6 +52,14 @@ def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n
     >>> read_csv(file, ["rate"]).ravel()
     Array([0.85, 0.86], dtype=float64)
     """
+    return _as_rows_of(path, _read_frame(path, columns))
+
+
+def _as_rows_of(path: Any, frame: Any) -> Float[Array, "n d"]:
+    return as_rows(f"observed ({path})", frame.to_numpy(float))
+
+
+def _read_frame(path: Any, columns: Sequence[str] | None) -> Any:
     import pandas as pd  # half a second that only files need
 
     if not Path(path).is_file():
@@ -65,4 +85,4 @@ def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n
             f"{path} has text in the columns {texts}; separate numbers by commas, and choose "
             f"columns of numbers with read_csv(path, columns={numbers})"
         )
-    return as_rows(f"observed ({path})", frame[wanted].to_numpy(float))
+    return frame[wanted]

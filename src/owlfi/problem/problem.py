@@ -16,12 +16,12 @@ from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import data_term, own_factors, squared_mmd
 from owlfi.problem.dependence import tell_dependence
-from owlfi.problem.observed import as_observed, name_columns
+from owlfi.problem.observed import name_columns, observe
 from owlfi.problem.predicted_spreads import predict_spreads
 from owlfi.problem.prior import Prior
 from owlfi.problem.simulations import Simulations, check_determined
 from owlfi.problem.simulator import Simulator, as_simulator
-from owlfi.problem.summaries import as_summaries, summarise
+from owlfi.problem.summaries import observe_summaries, summarise
 from owlfi.weights.quadrature import Quadrature
 
 
@@ -39,7 +39,8 @@ class Problem(eqx.Module):
     summaries: a function of rows (n, d) that gives (n, q), in NumPy or JAX, or a dict of functions
         by name: what takes the place of the rows, of observations and simulations alike. A JAX
         simulator with NumPy summaries runs on the host.
-    columns: names of the columns, for plots; those of the summaries or of the data frame.
+    columns: names of the columns, for plots; those of the summaries, the data frame or the file
+        where left out.
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
     the observations have another dimension than the simulations (known beforehand of simulators in
@@ -76,15 +77,13 @@ class Problem(eqx.Module):
         columns: Sequence[str] | None = None,
     ):
         self.simulator = as_simulator(simulator)
-        self.observed = as_observed(observed)
+        self.observed, names = observe(observed)
         self.prior = _prior_of(simulator, prior)
-        if summaries is not None:
-            functions = as_summaries(summaries)
-            self.observed = functions.observe(self.observed)
-            self.simulator = summarise(simulator, functions)
-            columns = functions.names if columns is None else columns
         _check_dimension(self.simulator, self.observed)
-        self.columns = name_columns(observed, columns, self.observed.shape[1])
+        if summaries is not None:
+            functions, self.observed = observe_summaries(summaries, self.observed)
+            self.simulator, names = summarise(simulator, functions), functions.columns
+        self.columns = name_columns(names if columns is None else columns, self.observed.shape[1])
         self.median = data_kernel is None
         if data_kernel is None:
             self.data_kernel = self._default_kernel(self.observed)
@@ -118,6 +117,21 @@ class Problem(eqx.Module):
     def stretch(self, factor: float) -> "Problem":
         """The same problem with the lengthscales of its data kernel multiplied."""
         return self.with_kernel(self.data_kernel.stretch(factor))
+
+    def summarise(self, runs: Simulations) -> Simulations:
+        """Runs of the simulator itself, such as those of a campaign, with their summaries for y."""
+        return eqx.tree_at(lambda r: r.y, runs, self.summarise_rows(runs.y))
+
+    def summarise_rows(self, y: Float[Array, "... d"]) -> Float[Array, "... q"]:
+        """Rows of the simulator itself as those of the problem: the same where it has no summaries.
+
+        Raises ValueError for other columns than were observed.
+        """
+        summaries = self.simulator.summaries
+        if summaries is None:
+            return y
+        found = summaries.on_host(np.asarray(y).reshape(-1, y.shape[-1]))
+        return jnp.asarray(found).reshape(*y.shape[:-1], -1)
 
     def pilot(self, quadrature: Quadrature) -> Simulations:
         """The runs that a rule has made to tune its weights, on the points of its quadrature."""
@@ -155,12 +169,15 @@ class Problem(eqx.Module):
 
     def _facts(self) -> list[str]:
         n, d = self.observed.shape
-        return [f"{n} × {d} observations", f"data kernel {self.data_kernel!r}"]
+        summaries = self.simulator.summaries
+        of = [] if summaries is None else [f"summaries {', '.join(summaries.names)}"]
+        return [f"{n} × {d} observations", *of, f"data kernel {self.data_kernel!r}"]
 
     def squared_mmd(self, y: Any, quadrature: Quadrature) -> Float[Array, "..."]:
         """The squared MMD between the observations and simulations y (..., m, d).
 
-        y: simulated on the points of the quadrature, at any number of thetas.
+        y: simulated on the points of the quadrature, at any number of thetas. Rows of a simulator
+            without its summaries go through `summarise` first.
         """
         data_term = self.data_term(quadrature.unbiased)
         return squared_mmd(self.data_kernel, y, self.observed, quadrature, data_term=data_term)

@@ -165,6 +165,11 @@ class Simulator(eqx.Module):
             return None
         return jax.eval_shape(self.rows, *self.shapes()).shape[1]
 
+    @property
+    def summaries(self) -> Any:
+        """What takes the place of its rows (see `Problem`), None where nothing does."""
+        return getattr(self.generator, "summaries", None)
+
     def shapes(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
         """Of theta, and of two rows of u."""
         theta = jax.ShapeDtypeStruct((len(self.parameters),), float)
