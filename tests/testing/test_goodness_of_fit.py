@@ -39,7 +39,7 @@ PRIOR = gaussian_problem().prior
 
 @cache
 def g_and_k_problem(theta_4=0.1, seed=0):
-    return Problem(model(), g_and_k_law(theta_4)(jax.random.key(seed)), prior())
+    return Problem(model(), g_and_k_law(theta_4)(jax.random.key(seed)), prior=prior())
 
 
 @cache
@@ -124,7 +124,7 @@ def test_estimate_is_in_the_lowest_minimum():
     data_key, key = jax.random.split(
         jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 46), 0)
     )
-    problem = Problem(model(), g_and_k_law(0.1)(data_key), prior())
+    problem = Problem(model(), g_and_k_law(0.1)(data_key), prior=prior())
     test = goodness_of_fit(key, problem, SOBOL, resamples=19)
     assert_allclose(test.theta, [3.0, 1.0, 0.1, 0.1], atol=0.2)
 
