@@ -19,7 +19,7 @@ def calibrated_beta(sandwich: Sandwich) -> float:
     covariance Σ: tr(beta·H Σ) = p.
 
     >>> nothing = jnp.zeros(2)
-    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), nothing, nothing)))
+    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 3)))
     25.0
     """
     return float(sandwich.hessian.shape[0] / jnp.trace(sandwich.hessian @ sandwich.covariance))

@@ -11,6 +11,7 @@ from owlfi.inference.search.widely import Wide
 _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
 _AT_END = 0.02  # of the prior's width
 _UNDETERMINED = 1.45  # interquartile ranges of the prior, of which a uniform one has 2
+_COARSE = 3.0  # standard errors of the data, that the choice of the points may add
 _MANY_FAILED = 0.1  # of the starts
 _UNITS = 1.645  # standard errors of an end of an interval, more of few observations
 _APART = 5.0  # standard errors between minima
@@ -25,6 +26,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *_tell_converged(found),
         *_tell_ends(stage, found),
         *_tell_undetermined(stage, found),
+        *_tell_coarse(stage, found),
         *_tell_misfit(stage, found),
         *_tell_other_minima(stage, wide, found),
         *_tell_failed(found, starts),
@@ -71,6 +73,20 @@ def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
     return (
         f"the data hardly determine {', '.join(names)}: the interval is about as wide as the "
         "prior; hold it with simulator.fix(...), or observe what depends on it",
+    )
+
+
+def _tell_coarse(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    errors = found.errors.sandwich
+    worst = float(np.nan_to_num(errors.coarseness).max())
+    with np.errstate(invalid="ignore"):
+        moved = np.abs(np.asarray(errors.shift)) / np.sqrt(np.diag(np.asarray(errors.covariance)))
+    if worst < _COARSE and not np.nan_to_num(moved).max() > _COARSE:
+        return ()
+    n, m = len(stage.problem.observed), stage.objective.m
+    return (
+        f"the choice of the {m} points moves the estimate {worst:.2g} times as far as the {n} "
+        "observations do, beyond what a correction can be trusted with; give a larger m",
     )
 
 

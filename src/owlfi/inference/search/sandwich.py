@@ -25,6 +25,8 @@ class Sandwich(NamedTuple):
     hessian: Float[Array, "p p"]
     rise: Float[Array, " p"]
     """By how much MMD² rises where a parameter is one standard error off, the others refitted."""
+    coarseness: Float[Array, " p"]
+    """The standard error that the points of one design make, over that of the data."""
     shift: Float[Array, " p"]
     """From the minimum on its own points to that on the mean of other designs, by a Newton step.
 
@@ -50,26 +52,27 @@ def sandwich(
     p, n = tangent.at_data.shape
     free = n / max(n - p, 1)  # the residuals of a fit are smaller than errors
     spread = 4 * free * _covariance(tangent.at_data, shares) * jnp.sum(shares**2)
-    spread = spread + _of_designs(tangent, excess, independent)
+    of_design = _of_design(tangent, excess, independent)
+    averaged = max(tangent.at_designs.shape[1], 1)
     scale = widths[:, None] * widths[None]
     definite = jnp.linalg.eigvalsh(tangent.hessian * scale)[0] > 0
     curved = jnp.where(definite, tangent.hessian, 2 * tangent.metric)
     sizes, directions = jnp.linalg.eigh(curved * scale)
     least = _FLAT * jnp.abs(sizes).max() + jnp.finfo(float).tiny
     inverse = directions @ (directions.T / jnp.maximum(sizes, least)[:, None]) * scale
-    covariance = inverse @ spread @ inverse
+    covariance = inverse @ (spread + of_design / averaged) @ inverse
     flat = ((directions**2) @ (sizes <= least)) > _FLAT**0.5
     variance = jnp.diag(covariance)
     rise = variance / (2 * jnp.diag(inverse))
     flat = flat | ~jnp.isfinite(variance)
     known = jnp.where(flat[:, None] | flat[None], 0.0, covariance)
     infinite = jnp.eye(len(flat), dtype=bool) & flat[None]
-    shift = -inverse @ _other_gradient(tangent, shares)
-    most = _FARTHEST * jnp.sqrt(variance)
-    shift = jnp.where(
-        flat, 0.0, shift * jnp.minimum(1.0, most / jnp.abs(shift)).min(where=~flat, initial=1.0)
-    )
-    return Sandwich(jnp.where(infinite, jnp.inf, known), curved, rise, shift)
+    by_data, by_design = (jnp.diag(inverse @ part @ inverse) for part in (spread, of_design))
+    shift = jnp.where(flat, 0.0, -inverse @ _other_gradient(tangent, shares))
+    size = (jnp.abs(shift) / jnp.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
+    shift = shift * jnp.minimum(1.0, _FARTHEST / (size + jnp.finfo(float).tiny))
+    coarseness = jnp.sqrt(by_design / by_data)
+    return Sandwich(jnp.where(infinite, jnp.inf, known), curved, rise, coarseness, shift)
 
 
 def _other_gradient(tangent: Tangent, shares: Float[Array, " n"]) -> Float[Array, " p"]:
@@ -79,19 +82,19 @@ def _other_gradient(tangent: Tangent, shares: Float[Array, " n"]) -> Float[Array
     return 2 * (tangent.at_designs.mean(1) - tangent.at_data @ shares)
 
 
-def _of_designs(
+def _of_design(
     tangent: Tangent, excess: ArrayLike | None, independent: bool
 ) -> Float[Array, "p p"]:
-    """What the choice of the points adds: that of the other designs on average, if there are."""
+    """What the choice of the points of one design adds."""
     m, designs = tangent.at_points.shape[1], tangent.at_designs.shape[1]
     own = 4 / m * _covariance(tangent.at_points, jnp.full(m, 1 / m))
-    if designs > 1 and independent:
-        return own / designs
+    if independent:
+        return own
     if designs > 1:
         seen = 4 * jnp.var(tangent.at_designs, axis=1, ddof=1)
         each = seen / (jnp.diag(own) + jnp.finfo(float).tiny)
         share = jnp.sqrt((each + each.mean()) / 2)  # a few designs know a variance badly
-        return own * share[:, None] * share[None] / designs
+        return own * share[:, None] * share[None]
     if excess is None:
         return own
     error = tangent.independent

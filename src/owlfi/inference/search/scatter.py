@@ -24,6 +24,7 @@ from owlfi.problem.real_line import log_slope
 EDGE = 3**0.5  # of the cube in which thetas are scattered, with variance 1 a coordinate
 _PER_TERM = 4  # thetas for each term of the regression
 _MOST_PRODUCTS = 6  # parameters whose products are terms, too
+_LEAST_KEPT = 0.2
 _POOR_FIT = 0.2  # of the variation of embeddings
 _CANDIDATES = 1024
 _POLISHING = 20
@@ -195,7 +196,7 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
     along = jnp.linalg.solve(scatter.spread.T, by_xi) / steepness[:, None]
     # Jumps would pass for slopes, and make the estimate look more certain than it is.
     noise = left_over(scatter) / jnp.trace(_rest(scatter))
-    metric = _at_least_zero(along @ (scatter.products - noise * jnp.eye(along.shape[1])) @ along.T)
+    metric = _without_noise(along @ scatter.products @ along.T, noise * along @ along.T)
     at_designs = jax.lax.map(
         lambda design: along @ (scatter.at_rows(design[0]) @ design[1]), designs
     )
@@ -211,9 +212,15 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
     )
 
 
-def _at_least_zero(matrix: Float[Array, "p p"]) -> Float[Array, "p p"]:
-    sizes, directions = jnp.linalg.eigh(matrix)
-    return (directions * jnp.maximum(sizes, 0.0)[None]) @ directions.T
+def _without_noise(metric: Float[Array, "p p"], noise: Float[Array, "p p"]) -> Float[Array, "p p"]:
+    """What noise leaves of a metric, a fifth in any direction at least."""
+    root = jnp.linalg.cholesky(
+        metric + jnp.finfo(float).eps * jnp.trace(metric) * jnp.eye(len(metric))
+    )
+    half = jax.scipy.linalg.solve_triangular(root, noise, lower=True)
+    sizes, directions = jnp.linalg.eigh(jax.scipy.linalg.solve_triangular(root, half.T, lower=True))
+    kept = root @ (directions * jnp.sqrt(jnp.maximum(1 - sizes, _LEAST_KEPT))[None])
+    return kept @ kept.T
 
 
 def _rest(scatter: Scatter) -> Float[Array, "t t"]:
