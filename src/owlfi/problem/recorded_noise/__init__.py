@@ -1,0 +1,1 @@
+"""Ordinary simulators, which draw their own random numbers, as functions of theta and u."""

@@ -1,0 +1,222 @@
+"""Dry runs at thetas of the prior: which draws a simulator makes, and whether it can be served."""
+
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from owlfi._tools.checks import brief
+from owlfi.problem.recorded_noise.errors import NotFromNoiseError
+from owlfi.problem.recorded_noise.rows import as_row
+from owlfi.problem.recorded_noise.sites import Draw, Log
+from owlfi.problem.recorded_noise.sources import Function, Source, find_shared
+from owlfi.problem.recorded_noise.tape import AbstractTape, Tape
+
+FEW, MANY = 8, 64  # runs; many where the draws of the first few differ
+ROWS = 3  # of vectorised functions
+_LONGEST_PROGRAM = 1000  # steps of JAX; compiling longer ones takes longer than running them
+
+
+class DryRuns(NamedTuple):
+    """What was found."""
+
+    draws: tuple[tuple[Draw, ...], ...]
+    """Of each run that did not fail."""
+    columns: int
+    traced: bool
+    """Whether the function can be traced by JAX."""
+    failures: tuple[str, ...]
+    """What was raised, at which theta."""
+    tried: int
+
+
+@lru_cache(maxsize=16)
+def run_dry(
+    function: Function, source: Source, thetas: bytes, parameters: int, vectorised: bool
+) -> DryRuns:
+    """The same runs whenever it is asked.
+
+    thetas: of MANY runs, (r, parameters), as bytes.
+
+    Raises ValueError for a function that draws nothing, or from elsewhere, or does not return one
+    row of numbers; NotFromNoiseError where what it draws cannot be taken from u.
+    """
+    rows = np.frombuffer(thetas).reshape(-1, parameters)
+    if not vectorised:
+        traced = _trace(function, source, parameters)
+        if traced is not None:
+            return traced
+    _check_repeats(function, source, rows, vectorised)
+    found = _run_all(function, source, rows, vectorised)
+    if not any(found.draws):
+        raise ValueError(_explain_nothing(function, source))
+    return found
+
+
+_ALL_FROM_RNG = (
+    "take all random numbers from rng (no default_rng() inside), and keep nothing from call to call"
+)
+_BY_RANDOM = (
+    "it draws from the global generator of random; write rng.normal(...) where it has "
+    "random.gauss(...), rng.choice(...) for random.choice(...), and so on"
+)
+_KEY_ON_HOST = (
+    "the function takes a JAX key, but JAX cannot trace it, so that its draws cannot be seen; "
+    "write def simulate(theta, rng) and draw with rng.normal(size=...), in NumPy or in JAX"
+)
+
+
+def _trace(function: Function, source: Source, parameters: int) -> DryRuns | None:
+    """Inside JAX, where the draws are the same at every theta; None where JAX cannot trace it."""
+    logs: list[Log] = []
+
+    def run(theta: Any, seed: Any) -> Any:
+        logs.append(Log())
+        return as_row(source.run(function, theta, AbstractTape(seed, logs[-1].note)))
+
+    shapes = jax.ShapeDtypeStruct((parameters,), float), jax.ShapeDtypeStruct((), float)
+    before = _global_state()
+    try:
+        program, again = (jax.make_jaxpr(lambda *args: run(*args))(*shapes) for _ in range(2))
+    except (NameError, NotFromNoiseError):
+        raise
+    except Exception as error:  # whatever it is, the host will meet it again and show it
+        if source.form == "key":
+            raise NotFromNoiseError(_KEY_ON_HOST) from error
+        return None
+    _check_global_state(before)
+    draws = tuple(logs[-1].draws)
+    if source.form == "key" and not draws:
+        raise ValueError(_explain_nothing(function, source))
+    short = len(program.eqns) <= _LONGEST_PROGRAM or source.form == "key"
+    if not (draws and short and _are_equal(program, again)):  # the host will tell why they differ
+        return None
+    return DryRuns((draws,), program.out_avals[0].shape[0], True, (), 1)
+
+
+def _are_equal(program: Any, again: Any) -> bool:
+    """Whether two traces have the same steps and the same numbers."""
+    same = str(program.jaxpr) == str(again.jaxpr)
+    pairs = zip(program.consts, again.consts, strict=False)
+    return same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def _run_all(function: Function, source: Source, thetas: np.ndarray, vectorised: bool) -> DryRuns:
+    draws: list[tuple[Draw, ...]] = []
+    columns: dict[int, np.ndarray] = {}
+    failures: list[str] = []
+    tried = 0
+    for theta, seed in _choose_runs(thetas, draws):
+        tried += 1
+        try:
+            y, log = _run_one(function, source, theta, seed, vectorised)
+        except NotFromNoiseError:
+            raise
+        except Exception as error:
+            if tried == FEW and not draws:
+                error.add_note(f"raised in all of {FEW} dry runs, the last at theta = {theta}")
+                raise
+            failures.append(f"{type(error).__name__} ({brief(str(error))}) at theta = {theta}")
+            continue
+        draws.append(tuple(log.draws))
+        columns[y.shape[-1]] = theta
+    _check_lengths(columns)
+    return DryRuns(tuple(draws), next(iter(columns)), False, tuple(failures), tried)
+
+
+def _choose_runs(
+    thetas: np.ndarray, draws: list[tuple[Draw, ...]]
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Few where all draws are alike, many where they are not."""
+    for i, theta in enumerate(thetas):
+        if i == FEW and len({_kinds_of(run) for run in draws}) == 1:
+            return
+        yield theta, (i + 0.5) / len(thetas)
+
+
+def _kinds_of(run: tuple[Draw, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((draw.kind, draw.number) for draw in run)
+
+
+def _run_one(
+    function: Function, source: Source, theta: np.ndarray, seed: float, vectorised: bool
+) -> tuple[np.ndarray, Log]:
+    log = Log()
+    u = np.array([[seed + row] for row in range(ROWS)]) if vectorised else np.array([seed])
+    y = source.run(function, theta.copy(), Tape(u, (), log.note))
+    return (as_table(y, ROWS) if vectorised else as_row(y)), log
+
+
+def as_table(y: Any, rows: int) -> np.ndarray:
+    """What a vectorised function returns; ValueError where it has not one row for each."""
+    table = np.asarray(y, float)
+    if table.ndim < 1 or len(table) != rows:
+        raise NotFromNoiseError(
+            f"with vectorised=True the function must return (m, d), here {rows} rows, got shape "
+            f"{table.shape}"
+        )
+    return table.reshape(rows, -1)
+
+
+def _check_repeats(
+    function: Function, source: Source, thetas: np.ndarray, vectorised: bool
+) -> None:
+    """Twice with the same draws, at the first theta where it does not raise."""
+    for theta in thetas[:FEW]:
+        python, numpys = random.getstate(), _global_state()
+        try:
+            first, log = _run_one(function, source, theta, 0.5, vectorised)
+        except NotFromNoiseError:
+            raise
+        except Exception:  # the runs will tell
+            continue
+        _check_global_state(numpys)
+        again, _ = _run_one(function, source, theta, 0.5, vectorised)
+        if log.draws and not _same(first, again):
+            random.setstate(python)
+            third, _ = _run_one(function, source, theta, 0.5, vectorised)
+            raise ValueError(
+                f"y is not determined by theta and rng: at theta = {theta} the function returned "
+                f"{brief(first)} and then {brief(again)} with the same draws; "
+                f"{_BY_RANDOM if _same(first, third) else _ALL_FROM_RNG}"
+            )
+        return
+
+
+def _same(first: np.ndarray, second: np.ndarray) -> bool:
+    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)
+
+
+def _global_state() -> tuple[Any, ...]:
+    state = np.random.get_state()
+    return (state[1].tobytes(), state[2:])  # type: ignore[index]
+
+
+def _check_global_state(before: tuple[Any, ...]) -> None:
+    if _global_state() != before:
+        raise NotFromNoiseError(
+            "the function draws from the global generator of np.random, or seeds it, so that y is "
+            "not determined by theta and u; write rng.normal(...) where it has "
+            "np.random.normal(...), and leave out np.random.seed"
+        )
+
+
+def _check_lengths(columns: dict[int, np.ndarray]) -> None:
+    if len(columns) > 1:
+        found = ", ".join(f"{d} at theta = {theta}" for d, theta in list(columns.items())[:3])
+        raise ValueError(
+            f"the function must return as many numbers in every run, got {found}; return "
+            "summaries, or fill up to one length (with the last value, or 0)"
+        )
+
+
+def _explain_nothing(function: Function, source: Source) -> str:
+    shared = find_shared(function)
+    instead = f"it has {shared} instead" if shared else "y would be the same for all u"
+    return (
+        f"nothing was drawn from {source.argument or 'the generator'} in {FEW} runs: {instead}; "
+        "draw all random numbers with rng.normal(...), rng.random(), ..."
+    )

@@ -1,0 +1,58 @@
+"""What is drawn in a run, and where in the source."""
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jax.extend.core import get_opaque_trace_state
+
+from owlfi.problem.recorded_noise.errors import NotFromNoiseError
+
+_METHODS = tuple(str(Path(__file__).with_name(name)) for name in ("draws.py", "generator.py"))
+_LIBRARIES = ("numpy", "scipy", "pandas", "jax", "equinox", "beartype", "owlfi")
+
+
+class Draw(NamedTuple):
+    """Draws of one call."""
+
+    method: str
+    kind: str
+    number: int
+    where: str
+    """File and line."""
+
+
+class Log:
+    """Notes the draws of one run.
+
+    JAX traces the body of a loop once: what is drawn there would be the same at every step.
+    """
+
+    def __init__(self) -> None:
+        self.draws: list[Draw] = []
+        self._outside = _trace_state()
+
+    def note(self, kind: str, count: int) -> None:
+        """Raises NotFromNoiseError inside loops and compiled functions of JAX."""
+        method, where = _find_site()
+        if _trace_state() != self._outside:
+            raise NotFromNoiseError(
+                f"rng.{method} is called inside jit, scan, vmap or the like ({where}), which JAX "
+                "traces once: every step would have the same numbers. Draw them before, "
+                f"z = rng.{method}(size=(steps, ...)), and let the loop run over z"
+            )
+        self.draws.append(Draw(method, kind, count, where))
+
+
+def _trace_state() -> Any:
+    return get_opaque_trace_state(convention="flax")
+
+
+def _find_site() -> tuple[str, str]:
+    """The method that was called, and the line outside of libraries that called it."""
+    frame, method = sys._getframe(2), ""
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_LIBRARIES):
+        if frame.f_code.co_filename in _METHODS:
+            method = frame.f_code.co_name
+        frame = frame.f_back
+    return method, f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

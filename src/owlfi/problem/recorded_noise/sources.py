@@ -1,0 +1,144 @@
+"""Where a simulator takes its random numbers from, and how it is given those of a tape."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from owlfi._tools.checks import brief
+from owlfi.problem.recorded_noise.generator import RecordingGenerator, RecordingState
+from owlfi.problem.recorded_noise.jax_keys import run_with_key
+from owlfi.problem.recorded_noise.rows import as_row
+from owlfi.problem.recorded_noise.tape import AnyTape
+
+Function = Callable[..., Any]
+_DEEPEST = 3  # attributes of attributes that may keep a generator
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a function is given its random numbers.
+
+    argument: the name of its parameter; empty where an object keeps a generator.
+    form: what it is given: a "generator", a "state" (RandomState), a "seed" that may be given to
+        default_rng, a JAX "key", or generators that the object keeps ("kept").
+    by_name: whether the argument is given by its name.
+    kept: attributes of the object.
+    """
+
+    argument: str
+    form: str = "generator"
+    by_name: bool = False
+    kept: tuple[str, ...] = ()
+
+    def run(self, function: Function, theta: Any, tape: AnyTape) -> Any:
+        """What the function returns with draws from the tape; m rows where the tape has rows."""
+        if self.form == "kept":
+            with _lend(function, self.kept, tape):
+                return function(theta, *tape.rows)
+        if self.form == "key":
+            return run_with_key(lambda *args: as_row(self.call(function, *args)), theta, tape)
+        made = RecordingState if self.form == "state" else RecordingGenerator
+        return self.call(function, theta, made(tape), *tape.rows)
+
+    def call(self, function: Function, theta: Any, given: Any, *rows: int) -> Any:
+        """The function with something for its argument."""
+        if self.by_name:
+            return function(theta, *rows, **{self.argument: given})
+        return function(theta, given, *rows)
+
+
+def find_source(function: Function, argument: str | None) -> Source:
+    """By the name of the argument, which is the second where none is said.
+
+    Raises ValueError where the function has no such argument, or takes none and keeps no generator.
+    """
+    names, by_name = _list_arguments(function)
+    if argument is None and len(names) < 2:
+        kept = tuple(_find_kept(_owner(function)))
+        if not kept:
+            raise ValueError(_explain_no_argument(function))
+        return Source("", "kept", kept=kept)
+    argument = names[1] if argument is None else argument
+    if argument not in (*names, *by_name):
+        known = ", ".join([*names[1:], *by_name]) or "none"
+        raise ValueError(
+            f"argument is {argument!r}, but {_name(function)} has {known} beside theta; name the "
+            "one that takes its random numbers"
+        )
+    return Source(argument, _guess_form(argument), by_name=names[1:2] != [argument])
+
+
+def _guess_form(argument: str) -> str:
+    if "seed" in argument:
+        return "seed"
+    if argument == "key" or argument.endswith("_key"):
+        return "key"
+    return "state" if "state" in argument else "generator"
+
+
+def _list_arguments(function: Function) -> tuple[list[str], list[str]]:
+    """Those that may be given by their places, and those by their names only."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a compiled function: taken as (theta, rng)
+        return ["theta", "rng"], []
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return places, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def _owner(function: Function) -> Any:
+    return getattr(function, "__self__", function)
+
+
+def _find_kept(owner: Any, depth: int = _DEEPEST) -> Iterator[str]:
+    """The attributes of an object that are NumPy's generators, and those of its attributes."""
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if isinstance(value, np.random.Generator | np.random.RandomState):
+            yield name
+        elif depth > 1 and not callable(value) and not inspect.ismodule(value):
+            yield from (f"{name}.{inner}" for inner in _find_kept(value, depth - 1))
+
+
+@contextmanager
+def _lend(function: Function, kept: tuple[str, ...], tape: AnyTape) -> Iterator[None]:
+    """Generators of the tape in the place of those that the object keeps."""
+    with ExitStack() as back:
+        for path in kept:
+            outer, _, name = path.rpartition(".")
+            holder = attrgetter(outer)(_owner(function)) if outer else _owner(function)
+            own = getattr(holder, name)
+            old = isinstance(own, np.random.RandomState)
+            back.callback(setattr, holder, name, own)
+            setattr(holder, name, (RecordingState if old else RecordingGenerator)(tape))
+        yield
+
+
+def _explain_no_argument(function: Function) -> str:
+    shared = find_shared(function)
+    where = (
+        f"it draws from {shared}, which it shares with others" if shared else "it takes only theta"
+    )
+    return (
+        f"{_name(function)} has no argument for random numbers: {where}. Write def "
+        "simulate(theta, rng), and draw with rng.normal(...), rng.random(), ..."
+    )
+
+
+def find_shared(function: Function) -> str:
+    """A generator in the module of a function, or around it; empty where none is seen."""
+    if not inspect.isfunction(function):
+        return ""
+    around = inspect.getclosurevars(function)
+    for name, value in ({**around.globals, **around.nonlocals}).items():
+        if isinstance(value, np.random.Generator | np.random.RandomState):
+            return f"the generator {name!r}"
+    return "the global np.random or random" if "random" in function.__code__.co_names else ""
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", None) or brief(function)

@@ -1,0 +1,178 @@
+"""Tables in text files: cells line by line, all of them or none."""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_SEPARATORS = (";", "\t", "|", ",")  # a comma may be decimal where there is another
+_GAPS = frozenset(("", "na", "n/a", "nan", "null", "none", "-", ".", "?", "inf", "+inf", "-inf"))
+_SHOWN = 40
+
+
+@dataclass
+class Table:
+    """Rows of cells, each with the number of its line."""
+
+    path: Path
+    rows: list[tuple[int, list[str]]]
+    separator: str
+
+    def take_names(self, *, required: bool) -> list[str] | None:
+        """The first row, where it holds names; it is then no longer among the rows.
+
+        Raises ValueError where it is not clear what it holds.
+        """
+        line, first = self.rows[0]
+        oddities = [cell for cell in first[1:] if not _is_name(cell)]
+        named = not oddities and _is_name(first[0] or "index")
+        if required or named:
+            del self.rows[0]
+            return first
+        if all(self._is_number(cell) for cell in first):
+            return None
+        raise ValueError(
+            f"{self.path}, line {line} holds neither names alone nor numbers alone: "
+            f"{_shorten(first)}; give each column a name or none, and write numbers as 1.5"
+        )
+
+    def find_columns(self, names: list[str] | None, wanted: Sequence[str] | None) -> list[int]:
+        """The places of columns by their names, of all where none are wanted.
+
+        Raises ValueError for rows of another length, unknown or double names, and an index.
+        """
+        count = len(names) if names else len(self.rows[0][1])
+        for line, row in self.rows:
+            if len(row) != count:
+                raise ValueError(
+                    f"{self.path}, line {line} has {len(row)} cells where there are {count} "
+                    f"columns: {_shorten(row)}"
+                )
+        if names is None:
+            return list(range(count))
+        return self._find_names(names, list(names if wanted is None else wanted))
+
+    def _find_names(self, names: list[str], wanted: list[str]) -> list[int]:
+        if "" in wanted:
+            raise ValueError(
+                f"{self.path} has a column without a name, which may number the rows; choose "
+                f"columns with read_csv(path, columns={[name for name in names if name]})"
+            )
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            raise ValueError(
+                f"columns has {unknown}, but {self.path} has {names}; name some of these"
+            )
+        double = [name for name in wanted if names.count(name) > 1]
+        if double:
+            raise ValueError(f"{self.path} has several columns {double[0]!r}; name them apart")
+        return [names.index(name) for name in wanted]
+
+    def numbers(self, columns: list[int], names: list[str] | None) -> np.ndarray:
+        """The numbers (n, d) of some columns; ValueError for the first cell that is none."""
+        cells = [[self._plain(row[j]) for j in columns] for _, row in self.rows]
+        try:
+            numbers = np.array(cells, dtype=float)
+            if np.isfinite(numbers).all() and not any("_" in cell for row in cells for cell in row):
+                return numbers
+        except ValueError:
+            pass
+        raise self._explain(columns, names)
+
+    def _explain(self, columns: list[int], names: list[str] | None) -> ValueError:
+        """The first line that is not all numbers, and which columns are."""
+        lines = [
+            (line, row[j], j)
+            for line, row in self.rows
+            for j in columns
+            if not self._is_number(row[j])
+        ]
+        line, cell, _ = lines[0]
+        if all(cell.lower() in _GAPS for _, cell, _ in lines):
+            return ValueError(
+                f"{self.path}, line {line} has {cell!r}, NaN or infinite: remove such lines, or "
+                "choose other columns"
+            )
+        broken = {j for _, _, j in lines}
+        texts = [names[j] if names else j + 1 for j in sorted(broken)]
+        others = [names[j] for j in columns if names and j not in broken]
+        return ValueError(
+            f"{self.path}, line {line} has {cell!r} where a number should be; it has text in the "
+            f"columns {texts}: separate numbers by commas, and choose columns of numbers with "
+            f"read_csv(path, columns={others})"
+        )
+
+    def _plain(self, cell: str) -> str:
+        """A number as Python writes it, with a decimal point."""
+        if self.separator != "," and re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
+            return cell.replace(",", ".")
+        return cell
+
+    def _is_number(self, cell: str) -> bool:
+        try:
+            return np.isfinite(float(self._plain(cell))) and "_" not in cell
+        except ValueError:
+            return False
+
+
+def read_table(path: Path) -> Table:
+    """The table in a file.
+
+    Raises ValueError for a file that is not there, empty or not text.
+    """
+    if not path.is_file():
+        raise ValueError(f"observed is {str(path)!r}, but there is no such file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"observed is {str(path)!r}, which is not UTF-8 ({error.reason})"
+        ) from None
+    numbered = list(enumerate(text.splitlines(), start=1))
+    lines = [(number, line) for number, line in numbered if not line.lstrip().startswith("#")]
+    while lines and not lines[-1][1].strip():
+        lines.pop()
+    while lines and not lines[0][1].strip():
+        del lines[0]
+    if not lines:
+        raise ValueError(f"observed is {str(path)!r}, which is empty")
+    separator = _find_separator([line for _, line in lines if line.strip()])
+    cells = _split([line for _, line in lines], separator)
+    if len(cells) != len(lines):
+        raise ValueError(
+            f"{path} has a cell in quotes that goes over several lines; write it in one"
+        )
+    rows = [(number, row) for (number, _), row in zip(lines, cells, strict=True)]
+    return Table(path, rows, separator)
+
+
+def _find_separator(lines: list[str]) -> str:
+    """The first of the separators that is in every line; a space where there is none."""
+    found = [mark for mark in _SEPARATORS if all(mark in line for line in lines)]
+    if found:
+        return found[0]
+    some = [mark for mark in _SEPARATORS if any(mark in line for line in lines)]
+    spaced = all(len(line.split()) > 1 for line in lines)
+    return " " if spaced or not some else some[0]
+
+
+def _split(lines: list[str], separator: str) -> list[list[str]]:
+    if separator == " ":
+        rows = list(csv.reader((" ".join(line.split()) for line in lines), delimiter=" "))
+    else:
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    return [[cell.strip() for cell in row] or [""] for row in rows]  # an empty line is a gap
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell is a name: it has letters, is no gap, and does not begin like a number."""
+    worded = re.search(r"[^\W\d_]", cell) and not re.match(r"\W*\d", cell)
+    return bool(worded) and cell.lower() not in _GAPS
+
+
+def _shorten(row: list[str]) -> str:
+    text = repr(row)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
