@@ -71,7 +71,7 @@ def status() -> list[Row]:
             for i in range(_LARGE)
         )
         with store.transaction():
-            command = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,NULL,NULL)"
+            command = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,NULL,NULL,0)"
             store.connection.executemany(command, rows)
         store.close()
         campaign = Campaign.open(path)

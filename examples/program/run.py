@@ -14,7 +14,7 @@ program = Command("./projectile {theta} {u}", time_limit=60)
 simulator = owlfi.Simulator(program, noise, prior.names, prior=prior, on_host=True)
 
 u = owlfi.sobol(jax.random.key(0), 8, noise)
-quadrature = owlfi.optimal_weights(owlfi.SquaredExponential(1.0), noise, u)
+quadrature = owlfi.median_weights(noise, u)
 thetas = prior.sample(jax.random.key(1), 5)
 
 campaign = Campaign.create("projectile.sqlite", simulator, thetas, quadrature)

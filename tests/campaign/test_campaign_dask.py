@@ -2,22 +2,31 @@
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
+from functools import partial
 
+import jax
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
 
 import campaign_models as models
-from owlfi import Normal, Simulator, SquaredExponential, equal_weights
+from ordinary_simulators import SIMULATORS, branching
+from owlfi import Normal, Simulator, SquaredExponential, equal_weights, sobol
 from owlfi.campaign import Campaign
+from owlfi.campaign import cluster as cluster_module
+from owlfi.weights.quadrature import unweighted
 
 POINTS = np.linspace(-2, 2, 20)
 
 
 def local_cluster(**options):
-    return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, **options)
+    return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", **options)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +61,16 @@ def test_dask_gives_the_same_bytes_by_client_and_by_address(any_cluster, tmp_pat
     assert len(set(results)) == 1
 
 
+def test_simulators_that_draw_for_themselves_run_on_dask(tmp_path):
+    prior = SIMULATORS[branching]
+    simulator = Simulator.from_random(branching, prior.names, prior=prior)
+    q = unweighted(sobol(jax.random.key(0), 3, simulator.measure))
+    campaign = Campaign.create(tmp_path / "runs.sqlite", simulator, [[0.9], [1.5]], q)
+    with local_cluster(processes=False) as cluster, Client(cluster) as client:
+        campaign.run(executor=client)
+    assert_array_equal(campaign.results().y[1], simulator([1.5], q.points))
+
+
 @pytest.mark.slow
 def test_worker_killed_in_the_middle_loses_nothing(cluster, tmp_path):
     campaign = campaign_of(tmp_path, models.slow, [1.0, 2.0, 3.0])
@@ -64,6 +83,93 @@ def test_worker_killed_in_the_middle_loses_nothing(cluster, tmp_path):
     assert (status.done, status.failed) == (60, 0)
     expected = np.array([1.0, 2.0, 3.0])[:, None, None] * POINTS[:, None]
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
+
+
+def test_small_runs_go_in_batches(tmp_path):
+    with local_cluster(processes=False) as cluster, Client(cluster) as client:
+        tasks = []
+        submit = client.submit
+        client.submit = lambda *args, **options: tasks.append(args) or submit(*args, **options)
+        campaign = campaign_of(tmp_path, models.scaled, np.arange(1.0, 101.0))
+        assert campaign.run(executor=client).done == 2000
+    assert len(tasks) < 1000
+    assert max(len(rows) for _, rows in tasks) > 5
+    expected = np.arange(1.0, 101.0)[:, None, None] * POINTS[:, None]
+    assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "carrier://pigeon:1"])
+def test_addresses_where_nobody_answers_are_named(tmp_path, monkeypatch, address):
+    monkeypatch.setattr(cluster_module, "_ANSWER", 0.5)
+    with pytest.raises(ValueError, match=f"no Dask scheduler answers at '{address}'"):
+        campaign_of(tmp_path, models.scaled, [1.0]).run(executor=address)
+
+
+def start_scheduler(folder, port):
+    """A scheduler of its own with a worker in another process."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    address = f"tcp://127.0.0.1:{port}"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = partial(subprocess.Popen, env=environment, cwd=folder, **quiet)
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "2"]
+    return run([*command, "--host", "127.0.0.1", "--port", str(port)]), run(
+        [*worker, "--no-dashboard", "--no-nanny", "--death-timeout", "60"]
+    )
+
+
+@pytest.mark.slow
+def test_scheduler_that_dies_and_comes_back_loses_nothing(tmp_path):
+    port = free_port()
+    campaign = campaign_of(tmp_path, models.slow, [1.0, 2.0, 3.0])
+    processes = [*start_scheduler(tmp_path, port)]
+    restarted = threading.Event()
+
+    def restart(progress):
+        if progress.done >= 10 and not restarted.is_set():
+            restarted.set()
+            for process in processes:
+                process.kill()
+                process.wait()
+            processes[:] = start_scheduler(tmp_path, port)
+
+    time.sleep(5)
+    try:
+        status = campaign.run(executor=f"tcp://127.0.0.1:{port}", report=restart, workers=4)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert restarted.is_set()
+    assert (status.done, status.failed) == (60, 0)
+    expected = np.array([1.0, 2.0, 3.0])[:, None, None] * POINTS[:, None]
+    assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
+
+
+@pytest.mark.slow
+def test_scheduler_that_stays_away_is_one_message(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module, "_PATIENCE", 1.0)
+    monkeypatch.setattr(cluster_module, "_ANSWER", 3.0)
+    port = free_port()
+    campaign = campaign_of(tmp_path, models.slow, [1.0, 2.0, 3.0])
+    processes = start_scheduler(tmp_path, port)
+
+    def stop(progress):
+        for process in processes if progress.done else ():
+            process.kill()
+            process.wait()
+
+    time.sleep(5)
+    with pytest.raises(ConnectionError, match="what had ended is kept: start it"):
+        campaign.run(executor=f"tcp://127.0.0.1:{port}", report=stop, workers=4)
+    assert 0 < campaign.status().done < 60
+    assert campaign.run(executor="here").done == 60
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from owlfi import Normal, Simulator, SquaredExponential, equal_weights
+from owlfi import Normal, Prior, Seed, Simulator, SquaredExponential, Uniform, equal_weights
 from owlfi.campaign import Campaign, Command
-from owlfi.campaign.external import CrashError, TimeLimitError
+from owlfi.campaign.programs import CrashError, TimeLimitError
+from owlfi.weights.quadrature import unweighted
 
 THETA = np.array([1.5, 1 / 3])
 U = np.array([[2.0], [-1e-20]])
@@ -36,6 +37,26 @@ def test_numbers_are_arguments_with_all_digits_and_come_from_standard_output():
 def test_numbers_inside_an_argument_have_commas(tmp_path):
     program = script(tmp_path, "import sys; print(sys.argv[1].removeprefix('theta='), sys.argv[2])")
     assert_array_equal(Command([*program, "theta={theta}", "{u}"])(THETA, U)[0], [1.5, 1 / 3, 2.0])
+
+
+def test_programs_that_only_take_a_seed(tmp_path):
+    program = script(
+        tmp_path,
+        "import random, sys\nrandom.seed(int(sys.argv[2]))\n"
+        "print(random.gauss(float(sys.argv[1]), 1))",
+    )
+    command = Command([*program, "{theta}", "{seed}"])
+    simulator = Simulator.from_random(command, ["a"], prior=Prior(a=Uniform(0, 1)))
+    assert isinstance(simulator.measure, Seed)
+    u = simulator.measure.from_uniform(np.array([[0.25], [0.75]]))
+    y = simulator([0.5], u)
+    assert_array_equal(y, simulator([0.5], u))
+    assert_allclose(simulator([0.75], u), y + 0.25)  # common seeds
+    campaign = Campaign.create(tmp_path / "runs.sqlite", simulator, [[0.5], [0.75]], unweighted(u))
+    campaign.run(executor="here")
+    assert_allclose(campaign.results().y[0], y)
+    with pytest.raises(ValueError, match=r"takes a \{seed\}, but u is .* owlfi.Seed\(\)"):
+        command(THETA[:1], np.array([[0.3]]))
 
 
 @pytest.mark.parametrize("out", ["json", "npy", "txt"])
@@ -187,3 +208,68 @@ def test_example_in_c_compiles_and_runs(tmp_path):
     speed, angle = np.asarray(runs.thetas[0])
     vertical = speed * np.sin(np.radians(angle))
     assert_allclose(runs.y[0, 0, 1], 2 * vertical / 9.81, rtol=0.2)  # without drag
+
+
+# Nothing of a program remains
+
+
+def processes_of(mark):
+    """The processes whose command has a word."""
+    ran = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True)
+    return ran.stdout.split()
+
+
+DAEMONS = {
+    "in its session": "(exec sleep 61.5) & echo 1",
+    "in another": "setsid sleep 61.5 & echo 1",
+    "without its environment": "env -i setsid sleep 61.5 & echo 1",
+    "and goes on itself": "setsid sleep 61.5 & sleep 61.5",
+}
+
+
+@pytest.mark.parametrize("text", DAEMONS.values(), ids=DAEMONS)
+def test_daemons_that_keep_the_output_open_are_not_waited_for(text):
+    command = Command(["sh", "-c", text, "{theta}", "{u}"], time_limit=1.0)
+    start = time.perf_counter()
+    if text.startswith("setsid sleep 61.5 & sleep"):
+        with pytest.raises(TimeLimitError, match=r"longer than 1\.0 s"):
+            command(THETA, U[:1])
+    else:
+        assert command(THETA, U[:1]) == 1.0
+    assert time.perf_counter() - start < 10
+    assert processes_of("sleep 61.5") == []
+
+
+def test_output_has_a_limit_and_errors_are_cut():
+    flood = Command(["sh", "-c", "yes 1", "{theta}", "{u}"])
+    with pytest.raises(RuntimeError, match="the program printed more than 67,108,864 bytes"):
+        flood(THETA, U)
+    file = ["sh", "-c", "truncate -s 65M out.txt", "{theta}", "{u}", "{out.txt}"]
+    with pytest.raises(RuntimeError, match=r"wrote more than 67,108,864 bytes to \{out.txt\}"):
+        Command(file)(THETA, U)
+    noisy = Command(["sh", "-c", "yes | head -c 3000000 >&2; exit 3", "{theta}", "{u}"])
+    with pytest.raises(RuntimeError, match="exit status 3") as error:
+        noisy(THETA, U)
+    assert len(str(error.value)) < 70_000
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    """Its program, and its folder."""
+    code = (
+        "import sys, numpy as np; from owlfi.campaign import Command\n"
+        "Command(['sh', '-c', 'setsid sleep 62.5 & sleep 62.5', '{theta}', '{u}'])"
+        "(np.ones(1), np.ones((1, 1)))"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    while len(processes_of("^sleep 62.5")) < 2:
+        assert killed.poll() is None
+        time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    assert len(processes_of("^sleep 62.5")) == 2
+    again = code.replace("setsid sleep 62.5 & sleep 62.5", "echo 1")
+    subprocess.run([sys.executable, "-c", again], env=environment, check=True)
+    assert processes_of("^sleep 62.5") == []
+    assert list(tmp_path.iterdir()) == []

@@ -65,8 +65,8 @@ def minimum_distance(key, problem, rule, *, starts=2):
 
 @pytest.fixture
 def methods(monkeypatch):
-    monkeypatch.setattr(owlfi.inference, "accept", accept)
-    monkeypatch.setattr(owlfi.inference, "minimum_distance", minimum_distance)
+    monkeypatch.setattr(owlfi, "accept", accept)
+    monkeypatch.setattr(owlfi, "minimum_distance", minimum_distance)
 
 
 @pytest.fixture
@@ -107,10 +107,67 @@ def test_simulators_of_modules_bring_their_noise_and_prior(study):
     assert read_study(study).simulator.parameters == ("location",)
 
 
+RANDOM = (
+    TOML.replace('command = "echo {theta} {u}"', 'simulator = "ordinary_simulators:branching"')
+    .replace('noise = "Normal(0, 1)"', "random = true")
+    .replace("Uniform(0, 10)", "Uniform(0.5, 1.8)")
+)
+
+
+def test_random_simulators_have_their_noise_found(study):
+    rows = np.repeat(np.arange(9.0)[:, None], 8, axis=1)
+    np.savetxt(study.parent / "observed.csv", rows, delimiter=",")
+    plain = RANDOM.replace("OptimallyWeighted", "VStatistic")
+    study.write_text(plain.replace('base_kernel = "SquaredExponential(1.0)"\n', ""))
+    ran = invoke("run", study)
+    assert ran.exit_code == 0, ran.output
+    campaign = Campaign.open(study.parent / "out" / "runs.sqlite")
+    assert campaign.status().done == 12
+    assert campaign.results().y.shape == (4, 3, 8)
+
+
+def test_commands_with_a_seed_need_no_noise(study):
+    seeded = TOML.replace("{u}", "{seed}").replace('noise = "Normal(0, 1)"', "")
+    study.write_text(seeded)
+    assert not read_study(study).simulator.measure.smooth
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (RANDOM.replace("random = true", "random = 1"), "random: must be of type bool"),
+        (RANDOM + 'noise = "Normal(0, 1)"', "run.noise: no such key"),
+        (
+            RANDOM.replace("random = true", 'random = true\nnoise = "Normal(0, 1)"'),
+            "noise: dry runs find",
+        ),
+        (
+            TOML.replace('noise = "Normal(0, 1)"', "random = true"),
+            r"random: the command takes \{u\}",
+        ),
+        (RANDOM.replace(":branching", ":SIMULATORS"), "simulator: function must be a function"),
+    ],
+)
+def test_mistakes_in_random_simulators(study, text, message):
+    study.write_text(text)
+    with pytest.raises(StudyError, match=message):
+        read_study(study)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("m = 3", "m = 0", r"line 5: m: must be at least 1"),
+        ("m = 3", f"m = 3\nseed = {2**70}", r"line 6: seed: must be at most 9223372036854775807"),
+        ("Normal(0, 1)", "Normal(0, **{'sd': 2})", r"line 2: noise: .* each keyword must be named"),
+        ("Normal(0, 1)", 9999 * "(" + "1" + 9999 * ")", r"line 2: noise: "),
+        ("m = 3", "m = 3\nextra = " + 5000 * "[", r"nested too deeply|line 6"),
+        ('[prior]\nlocation = "Uniform(0, 10)"', "[prior]", r"line 11: prior: has no parameters"),
+        ('[prior]\nlocation = "Uniform(0, 10)"', "[other]", r"line 11: other: no such key"),
+        ("m = 3", 'm = 3\n[explore]\nshare = """\n[run]\nx = 1"""', r"line 7: explore.share"),
+        ("m = 3", "m = 3\nexplore = {batch = 1, sure = 2}", r"line 6: explore.sure: no such key"),
+        ("m = 3", "m = 3\nexplore.batch = 1\nexplore.sure = 2", r"line 7: explore.sure"),
+        ("m = 3", "m = 3 # \u00e9", r"line 5: save it as UTF-8"),
         ("m = 3", 'm = "3"', r"line 5: m: must be of type int, got '3'"),
         ("m = 3", "size = 3", r"line 5: size: no such key; there are simulator, command"),
         ("m = 3", "m = = 3", r"study.toml: .*line 5"),
@@ -139,7 +196,7 @@ def test_simulators_of_modules_bring_their_noise_and_prior(study):
     ],
 )
 def test_mistakes_are_named_with_their_key_and_line(study, methods, old, new, message):
-    study.write_text(TOML.replace(old, new, 1))
+    study.write_text(TOML.replace(old, new, 1), encoding="latin-1")
     with pytest.raises(StudyError, match=message):
         read_study(study)
     assert not (study.parent / "out").exists()

@@ -10,13 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from owlfi._tools.checks import as_path
+from owlfi.campaign.database import StoreError, explain_errors, lock_of
 from owlfi.campaign.design import Design, describe_failure
-from owlfi.campaign.encoding import decode
+from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.outcome import DONE
-from owlfi.campaign.recipe import load_simulator
-from owlfi.campaign.store import Store
+from owlfi.campaign.recipe import load_recipe
+from owlfi.campaign.store import Store, find_name
+from owlfi.campaign.trust import check_trust
 from owlfi.problem.simulator import Simulator
 
 
@@ -53,24 +56,47 @@ class Archive:
     recipe: the simulator, as text that every worker understands.
     """
 
-    def __init__(self, path: Path, recipe: str):
+    def __init__(self, path: Path, recipe: str, *, trust: bool = False):
         self.path = path
         self.recipe = recipe
-        self._lock = FileLock(f"{path}.lock")
+        self._trust = trust
+        self._name = find_name(path)
+        self._lock = lock_of(self._name)
 
     @classmethod
-    def open(cls: type[Kind], path: str | os.PathLike[str]) -> Kind:
-        """A campaign that exists.
+    def open(cls: type[Kind], path: str | os.PathLike[str], *, trust: bool = False) -> Kind:
+        """A campaign that exists; opening it executes nothing.
+
+        trust: whether its simulator may be imported or executed where it is run, although it was
+            not made on this account.
 
         Raises ValueError where there is none.
         """
-        with closing(Store.open(Path(path), read_only=True)) as store:
-            return cls(Path(path), store.fact("recipe"))
+        file = as_path("path", path)
+        with explain_errors(file), closing(Store.open(file, read_only=True)) as store:
+            return cls(file, store.fact("recipe"), trust=trust)
 
     @cached_property
     def original(self) -> Simulator:
-        """The simulator itself, which remembers nothing."""
-        return load_simulator(decode(self.recipe))
+        """The simulator itself, which remembers nothing; ValueError where it is a stranger's."""
+        self.check_trust()
+        return load_recipe(self.recipe)
+
+    def check_trust(self) -> None:
+        """ValueError where the simulator is not to be imported or executed."""
+        if not self._trust:
+            with self.reading() as store:
+                check_trust(self.path, self.recipe, store.fact("signature"))
+
+    @cached_property
+    def outline(self) -> Simulator:
+        """What is told of the simulator without its code, which it cannot run."""
+        with self.reading() as store:
+            text = store.fact("outline")
+        if text is None:  # it has types of its own
+            return self.original
+        measure, parameters, prior = decode(text)
+        return Simulator(_never_run, measure, parameters, prior=prior, on_host=True)
 
     @cached_property
     def design(self) -> Design:
@@ -84,7 +110,7 @@ class Archive:
     @contextmanager
     def reading(self) -> Iterator[Store]:
         """The store to read from, also while another process writes."""
-        with closing(Store.open(self.path, read_only=True)) as store:
+        with explain_errors(self.path), closing(Store.open(self._name, read_only=True)) as store:
             yield store
 
     @contextmanager
@@ -97,7 +123,11 @@ class Archive:
                 f"{self.path} is being run by {self.status().driver or 'another process'}; wait "
                 "for it or stop it. status() and results(partial=True) work meanwhile"
             ) from None
-        with lock, closing(Store.open(self.path)) as store:
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be written to ({error}); copy it to a folder that can"
+            ) from error
+        with lock, explain_errors(self.path), closing(Store.open(self._name)) as store:
             yield store
 
     def status(self) -> Status:
@@ -119,6 +149,19 @@ class Archive:
             driver=driver,
         )
 
+    def check(self, *, mend: bool = False) -> list[str]:
+        """What is damaged in the file, in words; nothing where all is as it was written.
+
+        mend: forget the runs that are damaged, so that `run` makes them again.
+        """
+        with self.writing() if mend else self.reading() as store:
+            faults, damaged = store.faults()
+            if mend:
+                store.forget(damaged)
+        made = "; forgotten, so that run() makes them again" if mend else ""
+        runs = f"{len(damaged)} runs are not what was written{made}"
+        return [*faults, runs] if damaged else faults
+
     def failures(self, most: int | None = None) -> str:
         """The failed runs with their theta, u and error, one after the other.
 
@@ -128,6 +171,20 @@ class Archive:
             failures = store.failures(most)
             design = self.design if store.fact("design") is not None else None
         return "\n".join(describe_failure(failure, design) for failure in failures)
+
+
+def outline_facts(simulator: Simulator) -> dict[str, Any]:
+    """What a store keeps of a simulator, so that it need not be imported to read the store."""
+    try:
+        outline = encode((simulator.measure, simulator.parameters, simulator.prior))
+        decode(outline)
+    except ValueError:
+        return {}
+    return {"outline": outline}
+
+
+def _never_run(theta: Any, u: Any) -> Any:
+    raise ValueError("this simulator only tells of its noise, parameters and prior")
 
 
 def describe_process() -> dict[str, Any]:

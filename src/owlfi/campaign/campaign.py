@@ -3,23 +3,24 @@
 import math
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_path
 from owlfi._tools.keys import as_key
-from owlfi.campaign.archive import Status
+from owlfi.campaign.archive import Status, outline_facts
+from owlfi.campaign.database import StoreExistsError
 from owlfi.campaign.design import Design
-from owlfi.campaign.driver import deadline
+from owlfi.campaign.driver import MOST_CALLS, deadline
 from owlfi.campaign.growing import check_prior, extend_design, read_rounds, typical_seconds
 from owlfi.campaign.recipe import as_recipe, load_simulator, read_sources
 from owlfi.campaign.results import assemble_runs, weigh_runs
 from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store
+from owlfi.campaign.trust import sign
 from owlfi.inference.proposals.proposal import SAFETY, SHARE, next_proposal
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
@@ -69,16 +70,18 @@ class Campaign(Runner):
         Raises ValueError for a file that exists, or holds another campaign, a function of a script
         or notebook, and a design that does not fit the simulator.
         """
-        recipe, design = as_recipe(simulator), None
-        if thetas is not None:
-            design = Design.fit(load_simulator(simulator), thetas, quadrature)
-        if exist_ok and Path(path).exists():
-            campaign = cls.open(path)
-            campaign._check_same(recipe, design)
-            return campaign
-        facts = {} if design is None else design.facts()
-        Store.create(Path(path), recipe=recipe, sources=read_sources(recipe), **facts)
-        return cls(Path(path), recipe)
+        recipe, loaded = as_recipe(simulator), load_simulator(simulator)
+        design = None if thetas is None else Design.fit(loaded, thetas, quadrature)
+        facts = outline_facts(loaded) | ({} if design is None else design.facts())
+        facts |= {"recipe": recipe, "sources": read_sources(recipe), "signature": sign(recipe)}
+        try:
+            Store.create(as_path("path", path), **facts)
+        except StoreExistsError:
+            if not exist_ok:
+                raise
+        campaign = cls.open(path, trust=True)  # of what the caller has named
+        campaign._check_same(recipe, design)
+        return campaign
 
     def _check_same(self, recipe: str, design: Design | None) -> None:
         """ValueError where it has another simulator, or a design that did not begin as this."""
@@ -96,7 +99,7 @@ class Campaign(Runner):
 
         Raises ValueError where it has one, or this does not fit the simulator.
         """
-        design = Design.fit(self.original, thetas, quadrature)
+        design = Design.fit(self.outline, thetas, quadrature)
         with self.writing() as store:
             if store.fact("design") is not None:
                 raise ValueError(f"{self.path} has a design; make another campaign for another")
@@ -190,9 +193,10 @@ class Campaign(Runner):
         Raises ValueError as `run` and `propose` do, TooManyFailuresError and NotRepeatableError.
         """
         as_count("batch", batch)
-        as_count("budget", budget)
+        as_count("budget", budget, most=MOST_CALLS)
         check_prior(self, problem)
         key, until = as_key(key), deadline(seconds)
+        self._trust |= options.pop("trust", False)
         kept = {name: options.pop(name, None) for name in ("executor", "workers", "time_limit")}
         with self.keep_workers(**kept):
             while True:
@@ -237,11 +241,11 @@ class Campaign(Runner):
         runs, failed = assemble_runs(self.design, endings, outputs, partial=partial)
         rejected = np.logical_and(failed.any(1), on_failure == "reject")
         usable = without_failures(
-            weigh_runs(self.original.prior, runs, rounds, rejected=rejected),
+            weigh_runs(self.outline.prior, runs, rounds, rejected=rejected),
             failed,
             on_failure=on_failure,
             base_kernel=base_kernel,
-            measure=self.original.measure,
+            measure=self.outline.measure,
         )
         issue(usable.warnings if on_failure == "reweight" else ())
         return usable

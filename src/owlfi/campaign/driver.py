@@ -20,6 +20,7 @@ _GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest 
 _HEARTBEAT = 1.0
 _FEW_FAILURES = 10
 _MOST_LOSSES = 5
+MOST_CALLS = 10**12
 
 
 class Progress(NamedTuple):
@@ -59,7 +60,7 @@ class Policy:
     def __post_init__(self) -> None:
         as_count("retries", self.retries, 0)
         if self.budget is not None:
-            as_count("budget", self.budget, 0)
+            as_count("budget", self.budget, 0, most=MOST_CALLS)
         if not 0 <= plain_number("max_failures", self.max_failures) <= 1:
             raise ValueError(f"max_failures must be a share from 0 to 1, got {self.max_failures!r}")
 
@@ -115,11 +116,13 @@ class Driver:
         self._first = self._unchecked = self.policy.check and not self.store.fact("checked")
         try:
             self._feed()
+            self.engine.flush()
             while self._flying:
                 self._collect()
                 self._commit()
                 self._stop_if_hopeless()
                 self._feed()
+                self.engine.flush()
         finally:
             self._cancel()
             self._commit()

@@ -1,16 +1,29 @@
-"""Simulators and quadratures as text: import paths, numbers and arrays, no pickle."""
+"""Simulators and quadratures as text: import paths, numbers and arrays, no pickle.
+
+Reading text executes nothing that it names unless this is asked for.
+"""
 
 import base64
 import dataclasses
 import io
 import json
 import pkgutil
+import re
+import shlex
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy
+
+from owlfi._tools.forks import refuse_after_fork
+
+_DATA = re.compile(  # types that hold numbers, and execute nothing
+    r"owlfi\.(kernels|measures|weights|problem\.prior|inference\.proposals)\b[\w.]*:\w+"
+)
+_COMMAND = "owlfi.campaign.external:Command"
 
 
 def encode(value: Any) -> str:
@@ -25,9 +38,19 @@ def encode(value: Any) -> str:
     return json.dumps(_encode(value))
 
 
-def decode(text: str) -> Any:
-    """What `encode` was given; functions are imported."""
-    return _decode(json.loads(text))
+def decode(text: str, *, imports: bool = False) -> Any:
+    """What `encode` was given.
+
+    imports: whether to import the functions and types that the text names; where not, it may hold
+        numbers, arrays and what owlfi and scipy.stats have for measures, kernels and weights.
+
+    Raises ValueError for text of another kind, or that names what is not to be imported.
+    """
+    refuse_after_fork()
+    try:
+        return _decode(json.loads(text), imports)
+    except (LookupError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"this is no text of `encode` ({error!r})") from error
 
 
 def resolve(path: str) -> Any:
@@ -81,16 +104,26 @@ def import_path(function: Any) -> str:
     return f"{module}:{name}"
 
 
-def find_functions(text: str) -> list[str]:
-    """The import paths of all functions in an encoded value."""
-    found = []
+def find_code(text: str) -> tuple[list[str], list[str]]:
+    """What an encoded value names: import paths of code, and the commands that it would execute."""
+    paths: list[str] = []
+    commands: list[str] = []
 
-    def note(node: dict[str, Any]) -> None:
-        if "function" in node:
-            found.append(node["function"])
+    def note(node: dict[str, Any]) -> dict[str, Any]:
+        kind = node.get("type", "owlfi.")
+        if "function" in node or not kind.startswith("owlfi."):
+            paths.append(node.get("function", kind))
+        if kind == _COMMAND:
+            commands.append(shlex.join(node["fields"]["arguments"]["tuple"]))
+        return node
 
-    json.loads(text, object_hook=note)
-    return found
+    value = json.loads(text, object_hook=note)
+    return ([value] if isinstance(value, str) else paths), commands
+
+
+def _is_data(path: str) -> bool:
+    """Whether an import path is that of a type of owlfi that holds numbers."""
+    return _DATA.fullmatch(path) is not None
 
 
 def _encode(value: Any) -> Any:
@@ -110,31 +143,45 @@ def _encode(value: Any) -> Any:
     return {"function": import_path(value)}
 
 
-def _decode(node: Any) -> Any:
+def _decode(node: Any, imports: bool) -> Any:
     if not isinstance(node, dict):
         return node
+    read = partial(_decode, imports=imports)
     if "array" in node:
         array = _from_base64(node["array"])
         return jnp.asarray(array) if node["jax"] else array
-    if "type" in node:
-        return _rebuild(resolve(node["type"]), node["fields"])
-    if "function" in node:
-        return resolve(node["function"])
+    if "type" in node or "function" in node:
+        return _rebuild(node, imports)
     if "scipy" in node:
-        args, kwds = _decode(node["args"])
-        return getattr(scipy.stats, node["scipy"])(*args, **kwds)
+        return _freeze(node["scipy"], *read(node["args"]))
     if "dict" in node:
-        return {_decode(key): _decode(entry) for key, entry in node["dict"]}
+        return {read(key): read(entry) for key, entry in node["dict"]}
     ((kind, entries),) = node.items()
-    return {"tuple": tuple, "list": list}[kind](_decode(entry) for entry in entries)
+    return {"tuple": tuple, "list": list}[kind](read(entry) for entry in entries)
 
 
-def _rebuild(kind: type, fields: dict[str, Any]) -> Any:
-    """Without __init__, which may take other arguments than the fields."""
-    value: Any = object.__new__(kind)
-    for name, node in fields.items():
-        object.__setattr__(value, name, _decode(node))
+def _rebuild(node: dict[str, Any], imports: bool) -> Any:
+    """A function, or a value without __init__, which may take other arguments than the fields."""
+    path = node.get("function") or node["type"]
+    if not imports and ("function" in node or not _is_data(path)):
+        raise ValueError(f"{path!r} is code that a file names, and is not imported to read it")
+    found = resolve(path)
+    if "function" in node:
+        return found
+    if not dataclasses.is_dataclass(found) or not isinstance(found, type):
+        raise ValueError(f"{path!r} is no type of values")
+    value: Any = object.__new__(found)
+    for name, field in node["fields"].items():
+        object.__setattr__(value, name, _decode(field, imports))
     return value
+
+
+def _freeze(name: str, args: list[Any], kwds: dict[str, Any]) -> Any:
+    """A distribution of scipy.stats with its parameters."""
+    family = getattr(scipy.stats, name, None)
+    if not isinstance(family, scipy.stats.rv_continuous | scipy.stats.rv_discrete):
+        raise ValueError(f"scipy.stats has no distribution {name!r}")
+    return family(*args, **kwds)
 
 
 def _as_base64(array: np.ndarray) -> str:

@@ -2,44 +2,39 @@
 
 import multiprocessing
 import os
-import re
 import signal
-import socket
-import sys
 import threading
-import time
-import traceback
-import types
-from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from functools import lru_cache, partial
-from multiprocessing.context import SpawnContext, SpawnProcess
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from pebble import ProcessExpired, ProcessPool
 
-from owlfi._tools.checks import as_count
-from owlfi.campaign.encoding import decode
-from owlfi.campaign.external import CrashError, TimeLimitError, check_time_limit, kill_programs
-from owlfi.campaign.outcome import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
-from owlfi.campaign.recipe import check_program, load_simulator
+from owlfi._tools.checks import MOST_COUNT, as_count
+from owlfi._tools.forks import check_start_method
+from owlfi._tools.spawning import SpawnWithoutMain
+from owlfi.campaign.cluster import Cluster, connect
+from owlfi.campaign.external import check_time_limit
+from owlfi.campaign.outcome import CRASH, TIMEOUT, Outcome
+from owlfi.campaign.programs import kill_programs
+from owlfi.campaign.recipe import check_program, load_recipe
+from owlfi.campaign.rows import row_function, run_row
 
 HERE = "here"
-_MAIN_LOCK = threading.Lock()
-_LONGEST_ERROR = 4000
+_MOST_A_CORE = 16  # processes, some of which may wait
 
 
 @runtime_checkable
 class Engine(Protocol):
     """Runs rows, later or at once."""
 
-    ahead: int
-    """How many rows to hand over before the first has ended."""
     blocking: bool
     """Whether handing over a row waits for its end, so that others must be committed before."""
+
+    @property
+    def ahead(self) -> int:
+        """How many rows to hand over before the first has ended."""
 
     def workers(self) -> int:
         """How many rows can begin at once."""
@@ -47,29 +42,28 @@ class Engine(Protocol):
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         """Start a row."""
 
+    def flush(self) -> None:
+        """Start what waits for company."""
+
     def stop(self) -> None:
         """End what is running."""
 
 
 class Executing:
-    """Any executor of concurrent.futures, Dask's among them; it is left open.
+    """Any executor of concurrent.futures; it is left open.
 
-    workers: tells how many rows can begin at once.
-    stop: what to do at the end, when the driver has cancelled what had not started.
+    workers: how many rows can begin at once.
     """
 
     ahead = 256
     blocking = False
 
-    def __init__(
-        self,
-        executor: Executor,
-        workers: Callable[[], int],
-        stop: Callable[[], None] = lambda: None,
-    ):
-        self.workers = workers
-        self.stop = stop
+    def __init__(self, executor: Executor, workers: int):
         self._executor = executor
+        self._workers = workers
+
+    def workers(self) -> int:
+        return self._workers
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         try:
@@ -79,6 +73,12 @@ class Executing:
                 f"the executor takes no more runs ({error}); what had ended is kept: call run() "
                 "again with a new one"
             ) from error
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def stop(self) -> None:
+        """What had not started was cancelled."""
 
 
 class InProcess:
@@ -94,6 +94,9 @@ class InProcess:
         future: Future[Outcome] = Future()
         future.set_result(run_row(recipe, theta, u))
         return future
+
+    def flush(self) -> None:
+        """Nothing waits."""
 
     def stop(self) -> None:
         """Nothing runs by now."""
@@ -112,7 +115,11 @@ class Processes:
         self._workers = workers
         self._limit = time_limit
         self._new_pool = partial(
-            ProcessPool, workers, initializer=_prepare, initargs=(recipe,), context=_Context()
+            ProcessPool,
+            workers,
+            initializer=_prepare,
+            initargs=(recipe,),
+            context=SpawnWithoutMain(),
         )
         self._pool = self._new_pool()
 
@@ -125,31 +132,12 @@ class Processes:
             self._pool = self._new_pool()
         return self._pool.schedule(run_row, args=(recipe, theta, u), timeout=self._limit)
 
+    def flush(self) -> None:
+        """Nothing waits."""
+
     def stop(self) -> None:
         self._pool.stop()
         self._pool.join()
-
-
-class _Process(SpawnProcess):
-    def start(self) -> None:
-        with _without_main():
-            super().start()
-
-
-class _Context(SpawnContext):
-    Process = _Process  # the pool starts every worker with it, those that replace others, too
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Workers need nothing of the user's script, and would run it if they saw it."""
-    with _MAIN_LOCK:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = types.ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
 
 
 def _prepare(recipe: str) -> None:
@@ -159,7 +147,7 @@ def _prepare(recipe: str) -> None:
     """
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    _row_function(recipe)
+    row_function(recipe)
 
 
 def _end_with_driver() -> None:
@@ -182,10 +170,12 @@ def make_engine(
     Raises ValueError for other options, a time limit that the engine cannot keep, and a command
     that cannot be started here, where it is to run here.
     """
-    workers = None if workers is None else as_count("workers", workers)
+    if workers is not None:
+        most = _MOST_A_CORE * _count_cores() if executor is None else MOST_COUNT
+        workers = as_count("workers", workers, most=most)
     check_time_limit(time_limit)
     if executor is None or executor == HERE:
-        check_program(load_simulator(decode(recipe)))
+        check_program(load_recipe(recipe))
     if executor is None:
         return Processes(recipe, workers or _count_cores(), time_limit)
     if time_limit is not None:
@@ -198,36 +188,16 @@ def make_engine(
 
 def _use_executor(executor: Any, workers: int | None) -> Engine:
     if isinstance(executor, str):
-        client = _connect_dask(executor)
-        return _use_dask(client, workers, client.close)
+        return Cluster(connect(executor), workers, owned=True)
     if hasattr(executor, "get_executor"):
-        return _use_dask(executor, workers)
+        return Cluster(executor, workers)
     if not isinstance(executor, Executor):
         raise ValueError(
             "executor must be a concurrent.futures.Executor, a Dask client or the address of a "
             f"Dask scheduler, got {executor!r}"
         )
-    return Executing(executor, lambda: workers or _count_cores())
-
-
-def _use_dask(client: Any, workers: int | None, stop: Callable[[], None] = lambda: None) -> Engine:
-    def count_workers() -> int:  # they come and go
-        return workers or max(1, sum(client.nthreads().values()))
-
-    return Executing(client.get_executor(pure=False), count_workers, stop)  # equal calls: two runs
-
-
-def _connect_dask(address: str) -> Any:
-    if not re.search(r"://|:\d+$", address):
-        raise ValueError(
-            f'executor must be "{HERE}", or the address of a Dask scheduler such as '
-            f'"tcp://host:8786", got {address!r}; leave it out for processes'
-        )
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
-    return Client(address)
+    check_start_method("executor", executor)
+    return Executing(executor, workers or _count_cores())
 
 
 def _count_cores() -> int:
@@ -252,42 +222,3 @@ def outcome_of(future: "Future[Outcome]") -> Outcome | None:
         if type(error).__name__ == "KilledWorker":  # Dask's, which need not be installed
             return Outcome(CRASH, error=f"its Dask workers died: {error}")
         raise
-
-
-def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
-    """Run the simulator of a recipe at one theta (p,) and one u (s,), as a batch of one row.
-
-    Raises ValueError only where the recipe itself cannot be loaded here.
-    """
-    function = _row_function(recipe)
-    start = time.perf_counter()
-    state, y, error = _attempt(function, np.frombuffer(theta).copy(), np.frombuffer(u)[None].copy())
-    return Outcome(state, y, time.perf_counter() - start, socket.gethostname(), error)
-
-
-@lru_cache(maxsize=8)
-def _row_function(recipe: str) -> Callable[[Any, Any], Any]:
-    """The generator, compiled where it is JAX, so that each row is computed at one fixed shape."""
-    return load_simulator(decode(recipe)).row_function()
-
-
-def _attempt(
-    function: Callable[[Any, Any], Any], theta: np.ndarray, u: np.ndarray
-) -> tuple[str, bytes | None, str]:
-    try:
-        y = np.asarray(function(theta, u), float)
-    except TimeLimitError as error:
-        return TIMEOUT, None, _shorten(str(error))
-    except CrashError as error:
-        return CRASH, None, _shorten(str(error))
-    except Exception:
-        return EXCEPTION, None, _shorten(traceback.format_exc())
-    if y.shape not in ((1,), (1, y.size)) or y.size == 0:
-        return SHAPE, None, f"y must have shape (1, d) for one row of u, got {y.shape}"
-    if not np.isfinite(y).all():
-        return NOT_FINITE, None, f"y = {y.ravel()}"
-    return DONE, y.tobytes(), ""
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else f"… {text[-_LONGEST_ERROR:]}"

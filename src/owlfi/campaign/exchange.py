@@ -11,7 +11,6 @@ import numpy as np
 
 from owlfi._tools.checks import as_count
 from owlfi.campaign.campaign import Campaign
-from owlfi.campaign.engines import run_row
 from owlfi.campaign.outcome import Outcome, is_same_y
 from owlfi.campaign.result_files import (
     append_outcome,
@@ -22,7 +21,9 @@ from owlfi.campaign.result_files import (
     read_results,
     resume_file,
 )
+from owlfi.campaign.rows import run_row
 from owlfi.campaign.store import Run, Store
+from owlfi.campaign.trust import check_trust
 from owlfi.problem.simulations import Simulations
 
 _SLURM = """\
@@ -33,7 +34,7 @@ _SLURM = """\
 # Submit with `sbatch {script}` where owlfi and the simulator are installed. A task that is run
 # again goes on where it stopped. Then, beside the store:
 #   owlfi campaign import {store} results-*.csv
-exec owlfi campaign work {design} --task "$SLURM_ARRAY_TASK_ID" --tasks {tasks} \\
+exec owlfi campaign work {design} --task "$SLURM_ARRAY_TASK_ID" --tasks {tasks} --trust \\
     --out "results-$SLURM_ARRAY_TASK_ID.csv"
 """
 
@@ -53,7 +54,10 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
     u = np.array([np.frombuffer(run.u) for run in runs])
     names = [run.digest.hex() for run in runs]
     if path.suffix == ".npz":
-        np.savez(path, run=np.array(names), theta=theta, u=u, recipe=np.array(campaign.recipe))
+        with campaign.reading() as store:
+            signature = np.array(store.fact("signature") or "")
+        recipe = np.array(campaign.recipe)
+        np.savez(path, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature)
     elif path.suffix == ".csv":
         header = ["run", *_input_names(campaign)]
         numbers = np.hstack([theta, u]).tolist() if runs else []
@@ -86,23 +90,30 @@ def work(
     *,
     task: int = 0,
     tasks: int = 1,
+    trust: bool = False,
 ) -> int:
     """Make every `tasks`-th run of a design (.npz), from number `task` on; returns how many.
 
     Each result is on the disk before the next run starts; those in the file `out` already are
     not made again.
 
-    Raises ValueError for a file that is no exported design.
+    trust: import or execute the simulator that the design names although it was not exported on
+        this account.
+
+    Raises ValueError for a file that is no exported design, and for a stranger's.
     """
     path = Path(out)
-    wanted = ("recipe", "run", "theta", "u")
-    recipe, *columns = read_arrays(Path(design), wanted, remedy="export the design as .npz")
+    wanted = ("recipe", "signature", "run", "theta", "u")
+    texts = read_arrays(Path(design), wanted, remedy="export the design as .npz")
+    (recipe, signature), columns = map(str, texts[:2]), texts[2:]
+    if not trust:
+        check_trust(Path(design), recipe, signature)
     inputs = list(zip(*(column[task::tasks] for column in columns), strict=True))
     known = resume_file(path) if path.exists() else set()
     todo = [(str(name), *rest) for name, *rest in inputs if str(name) not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         for name, theta, u in todo:
-            outcome = run_row(str(recipe), theta.tobytes(), u.tobytes())
+            outcome = run_row(recipe, theta.tobytes(), u.tobytes())
             append_outcome(file, name, outcome)
     return len(todo)
 
@@ -170,7 +181,7 @@ def _find_outcomes(
 
 
 def _input_names(campaign: Campaign) -> list[str]:
-    simulator = campaign.original
+    simulator = campaign.outline
     return [*simulator.parameters, *number_names("u", simulator.measure.dim)]
 
 

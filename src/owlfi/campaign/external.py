@@ -5,9 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import brief, plain_number
+from owlfi._tools.checks import as_names, brief, plain_number
+from owlfi.campaign.programs import MOST_OUTPUT, own_folder, run_program
 
-_PLACES = ("theta", "u", "in.json", "in.npy", "out.json", "out.npy", "out.txt")
+_PLACES = ("theta", "u", "seed", "in.json", "in.npy", "out.json", "out.npy", "out.txt")
 _PLACE = re.compile(r"\{([a-z.]*)\}")
-_RUNNING: set[subprocess.Popen] = set()
-
-
-class TimeLimitError(Exception):
-    """A run that took longer than its time limit."""
-
-
-class CrashError(Exception):
-    """A run whose process was killed."""
 
 
 @dataclass(frozen=True, init=False)
@@ -36,14 +25,16 @@ class Command:
 
     template: the command, as text or a list of arguments; it goes to no shell. Places in it:
         {theta}, {u}: the numbers, an argument each; inside a longer argument with commas between.
+        {seed}: in the place of u, for programs that only take a seed: the measure is `Seed()`.
         {in.json}: a file {"theta": [...], "u": [...]}; {in.npy}: theta, then u, in one array.
         {out.json}, {out.npy}, {out.txt}: a file that the program writes y to; without one, all
         numbers of its standard output are y.
     time_limit: seconds after which the program and its children are killed.
 
-    Each run has an empty working directory of its own; files of the command that exist when it is
-    made are named in full. A program that ends with another status than 0 has failed, and its
-    standard error is kept.
+    Each run has an empty working directory of its own. A run ends with its program: children and
+    daemons that it leaves are killed, and the directory is removed. Files of the command that exist
+    when it is made are named in full. A program that ends with another status than 0, or writes
+    more than 64 MB, has failed, and its standard error is kept.
 
     Raises ValueError for an empty command, one without theta and u, and places it does not know.
 
@@ -56,7 +47,8 @@ class Command:
     time_limit: float | None
 
     def __init__(self, template: str | Iterable[str], *, time_limit: float | None = None):
-        arguments = shlex.split(template) if isinstance(template, str) else list(template)
+        words = shlex.split(template) if isinstance(template, str) else template
+        arguments = list(as_names("template", words))
         _check_template(template, arguments)
         check_time_limit(time_limit)
         object.__setattr__(self, "arguments", tuple(map(_complete_path, arguments)))
@@ -75,6 +67,11 @@ class Command:
         )
 
     @property
+    def takes_seed(self) -> bool:
+        """Whether all that it takes of its noise is a seed."""
+        return "seed" in _find_places(self.arguments)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The files that the command names, the program itself among them."""
         return tuple(argument for argument in self.arguments if Path(argument).is_file())
@@ -85,47 +82,18 @@ class Command:
         return np.stack([self._run_row(theta, row) for row in u])
 
     def _run_row(self, theta: np.ndarray, u: np.ndarray) -> np.ndarray:
-        with tempfile.TemporaryDirectory(prefix="owlfi-") as folder:
-            places = _write_inputs(Path(folder), theta, u)
+        with own_folder() as folder:
+            places = _write_inputs(folder, theta, u)
+            if self.takes_seed:
+                places["seed"] = [_write_seed(u)]
             arguments = [part for given in self.arguments for part in _fill_places(given, places)]
-            output = self._run_program(arguments, folder)
-            return _read_y(Path(folder), self._out_file(), output)
+            output = run_program(arguments, folder, self.time_limit)
+            return _read_y(folder, self._out_file(), output)
 
     def _out_file(self) -> str:
         """The file that the program writes y to; empty for its standard output."""
-        found = (place for given in self.arguments for place in _PLACE.findall(given))
-        return next((place for place in found if place.startswith("out.")), "")
-
-    def _run_program(self, arguments: list[str], folder: str) -> str:
-        with subprocess.Popen(
-            arguments,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # so that its children can be killed with it
-        ) as process:
-            _RUNNING.add(process)
-            try:
-                output, errors = process.communicate(timeout=self.time_limit)
-            except subprocess.TimeoutExpired:
-                _kill(process)
-                _, errors = process.communicate()
-                raise TimeLimitError(
-                    f"longer than {self.time_limit} s; standard error: {errors}"
-                ) from None
-            except BaseException:
-                _kill(process)
-                raise
-            finally:
-                _RUNNING.discard(process)
-        if process.returncode < 0:
-            raise CrashError(f"killed by signal {-process.returncode}; standard error: {errors}")
-        if process.returncode:
-            raise RuntimeError(f"exit status {process.returncode}; standard error: {errors}")
-        return output
+        found = (place for place in _find_places(self.arguments) if place.startswith("out."))
+        return next(found, "")
 
 
 def check_time_limit(time_limit: Any) -> None:
@@ -134,32 +102,24 @@ def check_time_limit(time_limit: Any) -> None:
         raise ValueError(f"time_limit must be positive seconds, got {time_limit!r}")
 
 
-def kill_programs() -> None:
-    """End the programs that this process has started, with their children."""
-    for process in list(_RUNNING):
-        _kill(process)
-
-
-def _kill(process: subprocess.Popen) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it ended by itself
-
-
 def _check_template(template: Any, arguments: list[str]) -> None:
-    places = {place for argument in arguments for place in _PLACE.findall(argument)}
+    places = _find_places(arguments)
     unknown = sorted(places - set(_PLACES))
     if unknown:
         known = ", ".join(f"{{{place}}}" for place in _PLACES)
         raise ValueError(f"the command has {{{unknown[0]}}}; the places are {known}")
     if len([place for place in places if place.startswith("out.")]) > 1:
         raise ValueError(f"the command must write one file of y, got {brief(template)}")
-    if not arguments or not ({"in.json", "in.npy"} & places or {"theta", "u"} <= places):
+    theta_and_u = {"in.json", "in.npy"} & places or ("theta" in places and {"u", "seed"} & places)
+    if not arguments or not theta_and_u:
         raise ValueError(
-            "the command must be given theta and u: {theta} and {u}, {in.json} or {in.npy}, "
-            f"got {brief(template)}"
+            "the command must be given theta and u: {theta} and {u} (or {seed}), {in.json} or "
+            f"{{in.npy}}, got {brief(template)}"
         )
+
+
+def _find_places(arguments: Iterable[str]) -> set[str]:
+    return {place for argument in arguments for place in _PLACE.findall(argument)}
 
 
 def _complete_path(argument: str) -> str:
@@ -175,6 +135,12 @@ def _write_inputs(folder: Path, theta: np.ndarray, u: np.ndarray) -> dict[str, l
     return files | {name: [repr(float(x)) for x in value] for name, value in numbers.items()}
 
 
+def _write_seed(u: np.ndarray) -> str:
+    if u.shape != (1,) or u[0] < 0 or u[0] != np.floor(u[0]):
+        raise ValueError(f"the command takes a {{seed}}, but u is {u}; the measure is owlfi.Seed()")
+    return str(int(u[0]))
+
+
 def _fill_places(argument: str, places: dict[str, list[str]]) -> list[str]:
     alone = _PLACE.fullmatch(argument)
     if alone:
@@ -187,6 +153,8 @@ def _read_y(folder: Path, out: str, output: str) -> np.ndarray:
     file = folder / out
     if out and not file.exists():
         raise RuntimeError(f"the program ended, but did not write the file {{{out}}}")
+    if out and file.stat().st_size > MOST_OUTPUT:
+        raise RuntimeError(f"the program wrote more than {MOST_OUTPUT:,} bytes to {{{out}}}")
     if out == "out.npy":
         return np.load(file, allow_pickle=False).astype(float).ravel()
     if out == "out.json":

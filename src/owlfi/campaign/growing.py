@@ -14,7 +14,7 @@ from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.outcome import DONE
 from owlfi.campaign.store import Ending
 from owlfi.inference.proposals.proposal import Proposal, the_prior
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import as_design
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
@@ -35,7 +35,7 @@ def extend_design(
     Raises ValueError for a design that does not fit, loses runs, or has grown meanwhile.
     """
     before = archive.design
-    design = _enlarge_design(archive.original, before, thetas, quadrature)
+    design = _enlarge_design(archive.outline, before, thetas, quadrature)
     added = len(design.thetas) - len(before.thetas)
     with archive.writing() as store:
         if store.fact("design") != before.facts()["design"]:
@@ -60,7 +60,8 @@ def read_rounds(text: str | None, design: Design) -> list[tuple[int, Proposal]]:
 
 def check_prior(archive: Archive, problem: Problem) -> None:
     """ValueError where the prior of a problem is not that of the campaign's simulator."""
-    own = archive.original.prior
+    own = archive.outline.prior
+    as_problem(problem)
     if own is None or encode(own) != encode(problem.prior):
         raise ValueError(
             f"prior of the problem ({', '.join(problem.prior.names)}) must be that of the "

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from owlfi.campaign.encoding import decode, encode, find_functions, resolve
+from owlfi.campaign.encoding import decode, encode, find_code, resolve
 from owlfi.campaign.store import Store
 from owlfi.problem.simulator import Simulator
 
@@ -46,18 +46,22 @@ def load_simulator(value: Any) -> Simulator:
     return found
 
 
+def load_recipe(recipe: str) -> Simulator:
+    """The simulator of a recipe; its code is imported."""
+    return load_simulator(decode(recipe, imports=True))
+
+
 def read_sources(recipe: str) -> dict[str, str]:
     """The source of each module that a recipe names, and a hash of each file of a command."""
-    value = decode(recipe)
-    paths = [value] if isinstance(value, str) else find_functions(recipe)
-    found = {module: _read_module(module) for module in {path.split(":")[0] for path in paths}}
-    command = getattr(load_simulator(value).generator, "files", ())
+    modules = {path.split(":")[0] for path in find_code(recipe)[0]}
+    found = {module: _read_module(module) for module in modules}
+    command = getattr(load_recipe(recipe).generator, "files", ())
     return found | {str(file): _hash_file(Path(file)) for file in command}
 
 
 def check_source(store: Store, recipe: str, *, accept: bool) -> None:
     """ValueError where the simulator's source has changed and this is not to be accepted."""
-    before, now = store.fact("sources"), read_sources(recipe)
+    before, now = store.fact("sources") or {}, read_sources(recipe)
     if before == now:
         return
     if accept:

@@ -1,5 +1,6 @@
 """Making the runs of a campaign, on workers that may be kept for several calls."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,11 @@ from owlfi.campaign.engines import HERE, Engine, make_engine
 from owlfi.campaign.outcome import Outcome
 from owlfi.campaign.recipe import check_source
 from owlfi.campaign.store import Run, Store, as_bytes, digest
+from owlfi.campaign.trust import describe_code, sign
 from owlfi.problem.simulator import Simulator
 
 _SHOWN_FAILURES = 3
+_LOG = logging.getLogger(__name__)
 
 
 class Runner(Archive):
@@ -34,6 +37,7 @@ class Runner(Archive):
         seconds: float | None = None,
         check: bool = True,
         accept_changes: bool = False,
+        trust: bool = False,
         retry_failed: bool = False,
         report: Callable[[Progress], None] | None = None,
     ) -> Status:
@@ -51,15 +55,18 @@ class Runner(Archive):
         seconds: begin no run after so many.
         check: make the first run twice, to see that y is determined by theta and u.
         accept_changes: go on although the simulator's source has changed.
+        trust: import or execute the simulator that the store names although it was not made on
+            this account; remembered in the store.
         retry_failed: also make those again that failed before, of whatever kind.
         report: called with the progress after each commit.
 
-        Raises ValueError before anything runs for wrong options, a changed source or a second
-        driver; TooManyFailuresError with a summary. What has ended is kept whatever happens.
+        Raises ValueError before anything runs for wrong options, a changed source, a stranger's
+        simulator or a second driver; TooManyFailuresError with a summary. What has ended is kept
+        whatever happens.
         """
         policy = Policy(retries, max_failures, check, budget, deadline(seconds), report)
         with self.writing() as store:
-            check_source(store, self.recipe, accept=accept_changes)
+            self._check_code(store, accept_changes=accept_changes, trust=trust)
             if retry_failed:
                 store.forget_failures()
             runs = self.design.pending(store.endings(), retries=retries)
@@ -76,10 +83,22 @@ class Runner(Archive):
         Raises ValueError where the simulator's source has changed; NotRepeatableError.
         """
         with self.writing() as store:
-            check_source(store, self.recipe, accept=False)
+            self._check_code(store)
             with self.keep_workers(executor=HERE):
                 policy = Policy(max_failures=1.0)
                 self._drive(store, [(run, 0) for run in runs], policy)
+
+    def _check_code(
+        self, store: Store, *, accept_changes: bool = False, trust: bool = False
+    ) -> None:
+        """Before anything of the simulator is imported; says what will be."""
+        self._trust |= trust
+        self.check_trust()
+        stranger = store.fact("signature") != sign(self.recipe)
+        _LOG.info("%s: %s", self.path, describe_code(self.recipe))
+        check_source(store, self.recipe, accept=accept_changes or stranger)
+        if stranger:
+            store.put(signature=sign(self.recipe))
 
     @contextmanager
     def keep_workers(
@@ -96,6 +115,7 @@ class Runner(Archive):
         if self._engine is not None:
             yield self
             return
+        self.check_trust()
         with self.writing():
             self._engine = make_engine(self.recipe, executor, workers, time_limit)
             try:

@@ -5,23 +5,23 @@ A run is known by the digest of its theta and u; a row exists once the run has e
 
 import hashlib
 import json
-import os
 import sqlite3
-import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from owlfi.campaign.database import StoreError, connect, connect_to_read, create_file, look_at
 from owlfi.campaign.outcome import DONE, Outcome
 
-_VERSION = 1
-_MOUNTS = Path("/proc/mounts")
-_NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs", "9p")
+_VERSION = 2
 _SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE facts (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE runs (
     digest BLOB NOT NULL,
     place INTEGER,   -- in the design; NULL outside it, where theta and u are kept
@@ -32,11 +32,15 @@ CREATE TABLE runs (
     error TEXT NOT NULL,
     y BLOB,
     theta BLOB,
-    u BLOB
+    u BLOB,
+    checksum INTEGER NOT NULL   -- of digest, state, attempts, seconds and y
 );
 CREATE UNIQUE INDEX runs_by_digest ON runs (digest);
 CREATE INDEX runs_by_state ON runs (place IS NULL, state, seconds);
 """
+
+
+_CHECKED = "digest, state, attempts, seconds, y, checksum"
 
 
 class Run(NamedTuple):
@@ -90,20 +94,15 @@ class Store:
 
         Raises ValueError where the file exists, or its folder does not.
         """
-        if path.exists():
-            raise ValueError(
-                f"{path} exists; open it with Campaign.open, or exist_ok=True where it is the "
-                "same campaign, or choose another name"
-            )
-        if not path.parent.is_dir():
-            raise ValueError(f"the folder {path.parent} of the store does not exist; create it")
-        unfinished = path.with_name(f"{path.name}.new")
-        unfinished.unlink(missing_ok=True)
-        with closing(cls(_connect(unfinished, "rwc"), unfinished)) as store:
-            store.connection.executescript(_SCHEMA)
+        name = path.resolve()
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.executescript(_SCHEMA)
+            store = cls(connection, path)
             with store.transaction():
-                store.put(version=_VERSION, **facts)
-        unfinished.rename(path)
+                store.put(version=_VERSION, path=str(name), **facts)
+
+        create_file(name, fill)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> "Store":
@@ -116,14 +115,24 @@ class Store:
                 f"there is no campaign at {path}; make one with Campaign.create or "
                 "`owlfi campaign new`"
             )
-        store = cls(_connect(path, "ro" if read_only else "rw"), path)
-        try:
-            version = store.fact("version")
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{path} is no store of a campaign ({error})") from error
-        if version != _VERSION:
-            raise ValueError(f"{path} has version {version}, this owlfi reads {_VERSION}")
+        name = find_name(path)
+        with ExitStack() as stack, _refuse_others(path):
+            connection = connect_to_read(name) if read_only else connect(name)
+            store = stack.enter_context(closing(cls(connection, path)))
+            store._check_version()
+            if not read_only and store.fact("path") != str(name):  # it was moved
+                store.put(path=str(name))
+            stack.pop_all()
         return store
+
+    def _check_version(self) -> None:
+        """ValueError for what is no store of this version."""
+        query = "SELECT value FROM facts WHERE name = 'version'"
+        row = self.connection.execute(query).fetchone()
+        if row is None:
+            raise _no_store(self.path, "it has no version")
+        if row[0] != str(_VERSION):
+            raise ValueError(f"{self.path} has version {row[0]}, this owlfi reads {_VERSION}")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -138,17 +147,23 @@ class Store:
 
     def put(self, **facts: Any) -> None:
         """Write facts, as JSON."""
-        rows = [(name, json.dumps(value)) for name, value in facts.items()]
-        self.connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+        texts = [(name, json.dumps(value)) for name, value in facts.items()]
+        rows = [(name, text, _checksum_fact(name, text)) for name, text in texts]
+        self.connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", rows)
 
     def fact(self, name: str) -> Any:
-        """A fact by name, None where there is none."""
-        row = self.connection.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
-        return None if row is None else json.loads(row[0])
+        """A fact by name, None where there is none; StoreError where it is damaged."""
+        query = "SELECT value, checksum FROM facts WHERE name = ?"
+        row = self.connection.execute(query, [name]).fetchone()
+        if row is None:
+            return None
+        if _checksum_fact(name, row[0]) != row[1]:
+            raise self._damaged(f"what it says of {name}")
+        return json.loads(row[0])
 
     def record(self, runs: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
         """Write how runs ended, with the number of their attempts, in one transaction."""
-        insert = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 10)})"
+        insert = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 11)})"
         with self.transaction():
             self.connection.executemany(insert, [_row(*one) for one in runs])
             self.put(**facts)
@@ -159,14 +174,30 @@ class Store:
         return {name: Ending(*rest) for name, *rest in rows}
 
     def outputs(self) -> dict[bytes, bytes]:
-        """y of every run that is done."""
-        return dict(self.connection.execute("SELECT digest, y FROM runs WHERE state = ?", [DONE]))
+        """y of every run that is done; StoreError where any run is damaged."""
+        rows = self.connection.execute(f"SELECT {_CHECKED} FROM runs")
+        return {row[0]: row[4] for row in map(self._check, rows) if row[1] == DONE}
+
+    def _check(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same, if it is as it was written; begins with the columns _CHECKED."""
+        if not _is_whole(row):
+            raise self._damaged(f"the run {row[0]!r}")
+        return row
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(
+            f"{self.path} is damaged: {what} is not what was written; `owlfi campaign check` "
+            "tells of all of it, and --mend lets damaged runs be made again"
+        )
 
     def outcome(self, name: bytes) -> Outcome | None:
         """How the run of a digest ended, None where it has not."""
-        query = "SELECT state, y, seconds, host, error FROM runs WHERE digest = ?"
+        query = f"SELECT {_CHECKED}, host, error FROM runs WHERE digest = ?"
         row = self.connection.execute(query, [name]).fetchone()
-        return None if row is None else Outcome(*row)
+        if row is None:
+            return None
+        _, state, _, seconds, y, _, host, error = self._check(row)
+        return Outcome(state, y, seconds, host, error)
 
     def calls(self) -> int:
         """How often the simulator was called, attempts and checks of all runs that ended."""
@@ -198,6 +229,24 @@ class Store:
             self.put(checks=(self.fact("checks") or 0) + int(spent[0]))
             self.connection.execute(f"DELETE {failed}", [DONE])
 
+    def faults(self) -> tuple[list[str], list[bytes]]:
+        """What is damaged, in words, and the digests of runs that are."""
+        found = [text for (text,) in self.connection.execute("PRAGMA integrity_check")]
+        names = [name for (name,) in self.connection.execute("SELECT name FROM facts")]
+        for name in names:
+            try:
+                self.fact(name)
+            except (StoreError, ValueError) as error:
+                found.append(str(error))
+        rows = self.connection.execute(f"SELECT {_CHECKED} FROM runs")
+        damaged = [row[0] for row in rows if not _is_whole(row)]
+        return [text for text in found if text != "ok"], damaged
+
+    def forget(self, names: Iterable[bytes]) -> None:
+        """Runs of these digests are to be made again."""
+        with self.transaction():
+            self.connection.executemany("DELETE FROM runs WHERE digest = ?", zip(names))
+
     def adopt(self, runs: Sequence[Run]) -> None:
         """Give runs made before the design their places in it."""
         self.connection.executemany(
@@ -206,39 +255,68 @@ class Store:
         )
 
 
+def find_name(path: Path) -> Path:
+    """The one name of a store, whatever links lead to it: log and lock are beside that name.
+
+    Raises ValueError where it has several names (hard links) and that one is gone.
+    """
+    real = path.resolve()
+    if not real.is_file() or real.stat().st_nlink == 1:
+        return real
+    with closing(look_at(real)) as connection:
+        try:
+            name = Path(Store(connection, path).fact("path") or real)
+        except sqlite3.Error:
+            return real  # no store, as opening it will say
+    if not name.exists() or not name.samefile(real):
+        raise ValueError(
+            f"{path} has several names (hard links), and was last written to as {name}, where it "
+            "is not; SQLite needs one: copy it to a file of its own"
+        )
+    return name
+
+
+@contextmanager
+def _refuse_others(path: Path) -> Iterator[None]:
+    """ValueError for files that are no databases, or have no such tables."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorname not in ("SQLITE_NOTADB", "SQLITE_ERROR"):
+            raise
+        raise _no_store(path, str(error)) from error
+
+
+def _no_store(path: Path, why: str) -> ValueError:
+    return ValueError(
+        f"{path} is no store of a campaign, or one that was never finished ({why}); choose another "
+        "file, or remove it and make the campaign again"
+    )
+
+
+def _checksum_fact(name: str, text: str) -> int:
+    return zlib.crc32(f"{name}={text}".encode())
+
+
+def _checksum_run(
+    name: bytes, state: str, attempts: int, seconds: float | None, y: bytes | None
+) -> int:
+    about = f"{state} {attempts} {seconds!r}".encode()
+    return zlib.crc32(y or b"", zlib.crc32(about, zlib.crc32(name)))
+
+
+def _is_whole(row: tuple[Any, ...]) -> bool:
+    """Whether a run, which begins with the columns _CHECKED, is as it was written."""
+    try:
+        return _checksum_run(*row[:5]) == row[5]
+    except TypeError:  # bytes where there was text
+        return False
+
+
 def _row(run: Run, outcome: Outcome, attempts: int) -> tuple[Any, ...]:
     inputs = (run.theta, run.u) if run.place is None else (None, None)
-    end = (outcome.state, outcome.seconds, attempts, outcome.host, outcome.error, outcome.y)
-    return (run.digest, run.place, *end, *inputs)
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """mode: as in SQLite's addresses; what only reads still tidies the log away where it may."""
-    opened = "rw" if mode == "ro" and os.access(path, os.W_OK) else mode
-    address = f"{path.resolve().as_uri()}?mode={opened}"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=60)
-    if mode == "ro":
-        connection.execute("PRAGMA query_only = ON")
-    else:
-        network = network_file_system(path)
-        if network:
-            warnings.warn(
-                f"{path} is on a network file system ({network}): open it from one machine only, "
-                "or keep it on a local disk",
-                stacklevel=2,
-            )
-        # The write-ahead log needs memory shared by all readers, so one machine.
-        connection.execute(f"PRAGMA journal_mode = {'DELETE' if network else 'WAL'}")
-        connection.execute("PRAGMA synchronous = FULL")
-    return connection
-
-
-def network_file_system(path: Path) -> str:
-    """The kind of network file system that holds a path; empty for a local disk, or unknown."""
-    if not _MOUNTS.exists():
-        return ""
-    where = path.resolve()
-    mounts = [line.split()[1:3] for line in _MOUNTS.read_text().splitlines()]
-    holding = [(point, kind) for point, kind in mounts if where.is_relative_to(point)]
-    kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]
-    return kind if kind.startswith(_NETWORK) else ""
+    seconds = outcome.seconds
+    seconds = None if seconds is None or not np.isfinite(seconds) else float(seconds)
+    end = (outcome.state, seconds, attempts, outcome.host, outcome.error, outcome.y)
+    checksum = _checksum_run(run.digest, outcome.state, attempts, seconds, outcome.y)
+    return (run.digest, run.place, *end, *inputs, checksum)

@@ -1,6 +1,6 @@
 """The commands of campaigns and studies."""
 
-# Commands import what they need when they are called: help waits for nothing else.
+# Commands import what they need when they are called: help and mistakes wait for nothing else.
 
 import os
 import sys
@@ -13,12 +13,11 @@ import typer
 
 from owlfi import campaign as campaigns
 
-StudyPath = Annotated[Path, typer.Argument(help="The study, a TOML file.")]
-StorePath = Annotated[Path, typer.Argument(help="The file of the campaign.")]
 Written = Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
 Limit = Annotated[float | None, typer.Option(help="Seconds after which a run is killed.")]
 Changed = Annotated[bool, typer.Option("--accept-changes", help="Go on with a changed simulator.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Run the code that a stranger's file names.")]
 Partial = Annotated[bool, typer.Option("--partial", help="The leading thetas that are complete.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Make failed runs again, too.")]
 
@@ -29,19 +28,31 @@ app = typer.Typer(
 
 
 @contextmanager
-def _report_mistakes() -> Iterator[None]:
-    """Mistakes as one message, Ctrl-C as a promise; modules of this folder can be imported.
+def _report_errors() -> Iterator[None]:
+    """As one message."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def _report_mistakes(*, imports: bool = False) -> Iterator[None]:
+    """Mistakes as one message, Ctrl-C as a promise.
 
     What is wrong with a result is written with it.
+
+    imports: whether modules of this folder can be imported, where no others have their names.
     """
     from owlfi.results.health import keep_quiet
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if imports and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
-        with keep_quiet():
+        with keep_quiet(), _report_errors():
             yield
-    except (ValueError, OSError, campaigns.TooManyFailuresError) as error:
+    except campaigns.TooManyFailuresError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -49,8 +60,30 @@ def _report_mistakes() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def _check_study(path: Path) -> Path:
+    """What is wrong with the file itself, before anything else is imported."""
+    from owlfi.cli.study_file import StudyFile
+
+    with _report_errors():
+        StudyFile(path)
+    return path
+
+
+def _check_store(path: Path) -> Path:
+    """The same."""
+    from owlfi.campaign.store import Store
+
+    with _report_errors():
+        Store.open(path, read_only=True).close()
+    return path
+
+
+StudyPath = Annotated[Path, typer.Argument(help="The study, a TOML file.", callback=_check_study)]
+StorePath = Annotated[Path, typer.Argument(help="The file of the campaign.", callback=_check_store)]
+
+
 @app.command(epilog="Example: owlfi campaign new study.toml")
-@_report_mistakes()
+@_report_mistakes(imports=True)
 def new(study: StudyPath) -> None:
     """Make the campaign of a study: its simulator, thetas, points and weights. Nothing is run,
     but for the pilot runs of a rule that tunes its weights."""
@@ -62,7 +95,7 @@ def new(study: StudyPath) -> None:
 
 
 @app.command(epilog="Example: owlfi campaign run out/runs.sqlite --workers 2 --time-limit 600")
-@_report_mistakes()
+@_report_mistakes(imports=True)
 def run(
     store: StorePath,
     workers: Workers = None,
@@ -73,12 +106,16 @@ def run(
     seconds: Annotated[float | None, typer.Option(help="Begin no run after so many.")] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")] = None,
     accept_changes: Changed = False,
+    trust: Trust = False,
     retry_failed: RetryFailed = False,
 ) -> None:
     """Make all runs that have not ended; Ctrl-C stops, the same command goes on."""
+    from owlfi.campaign.trust import describe_code
     from owlfi.cli.progress import show_progress
 
-    campaign = campaigns.Campaign.open(store)
+    campaign = campaigns.Campaign.open(store, trust=trust)
+    campaign.check_trust()
+    typer.echo(f"Running {describe_code(campaign.recipe)}")
     show_progress(
         campaign,
         campaign.run,
@@ -90,12 +127,13 @@ def run(
         budget=budget,
         seconds=seconds,
         accept_changes=accept_changes,
+        trust=trust,
         retry_failed=retry_failed,
     )
 
 
 @app.command(epilog="Example: owlfi campaign propose study.toml --count 20")
-@_report_mistakes()
+@_report_mistakes(imports=True)
 def propose(
     study: StudyPath,
     count: Annotated[int, typer.Option(min=1, help="How many thetas.")] = 20,
@@ -124,6 +162,19 @@ def status(
         typer.echo(campaign.failures(failures))
 
 
+@app.command(epilog="Example: owlfi campaign check out/runs.sqlite")
+@_report_mistakes()
+def check(
+    store: StorePath,
+    mend: Annotated[bool, typer.Option("--mend", help="Let damaged runs be made again.")] = False,
+) -> None:
+    """Whether the file is as it was written; ends with 1 where it is not."""
+    faults = campaigns.Campaign.open(store).check(mend=mend)
+    for fault in faults or [f"{store} is as it was written"]:
+        typer.echo(fault)
+    raise typer.Exit(bool(faults) and not mend)
+
+
 @app.command(epilog="Example: owlfi campaign results out/runs.sqlite results.npz")
 @_report_mistakes()
 def results(
@@ -137,7 +188,7 @@ def results(
 
     campaign = campaigns.Campaign.open(store)
     runs = campaign.results(partial=partial, on_failure=on_failure)
-    write_simulations(runs, campaign.original.parameters, file)
+    write_simulations(runs, campaign.outline.parameters, file)
     typer.echo(f"Written: {file} ({len(runs.thetas)} thetas)")
     for sentence in runs.warnings:
         typer.echo(f"Warning: {sentence}.")
@@ -181,20 +232,21 @@ def import_(
 
 
 @app.command(epilog="Example: owlfi campaign work design.npz --task 0 --tasks 10 --out out-0.csv")
-@_report_mistakes()
+@_report_mistakes(imports=True)
 def work(
     design: Annotated[Path, typer.Argument(help="An exported design, .npz.")],
     out: Annotated[Path, typer.Option(help="The CSV file to append results to.")],
     task: Annotated[int, typer.Option(min=0, help="The number of this task.")] = 0,
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks there are.")] = 1,
+    trust: Trust = False,
 ) -> None:
     """Make the runs of one task of a job array."""
     from owlfi.campaign import exchange
 
-    typer.echo(f"{exchange.work(design, out, task=task, tasks=tasks)} runs made")
+    typer.echo(f"{exchange.work(design, out, task=task, tasks=tasks, trust=trust)} runs made")
 
 
-@_report_mistakes()
+@_report_mistakes(imports=True)
 def run_study(
     study: StudyPath,
     retry_failed: RetryFailed = False,

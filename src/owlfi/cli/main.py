@@ -1,6 +1,6 @@
 """The command line."""
 
-# Commands import what they need when they are called: help and version wait for nothing else.
+# Commands import what they need when they are called: help and mistakes wait for nothing else.
 
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -48,6 +48,7 @@ def demo(
 
     Prints the estimate with its standard errors and writes the fit and the way of the search.
     """
+    _make_folder(out)
     import jax
 
     from owlfi.cli.experiments import render_table
@@ -55,7 +56,6 @@ def demo(
     from owlfi.results.health import keep_quiet
 
     console = Console()
-    _make_folder(out)
     with console.status("Fitting"), keep_quiet():
         estimate = fit(jax.random.key(seed))
     console.print(render_table(table(estimate)))
@@ -76,19 +76,21 @@ def reproduce(
     What is finished is written when you stop it with Ctrl-C. Those that take hours go on where they
     stopped, however they stopped, when called again with the same seed and folder.
     """
-    from owlfi.cli.experiments import collect_records, list_experiments, render_table
     from owlfi.experiments import EXPERIMENTS
+
+    if name and name not in EXPERIMENTS:
+        raise typer.BadParameter(
+            f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
+        )
+    if name:
+        _make_folder(out)
+    from owlfi.cli.experiments import collect_records, list_experiments, render_table
 
     console = Console()
     if not name:
         console.print(list_experiments(EXPERIMENTS.values()))
         return
-    if name not in EXPERIMENTS:
-        raise typer.BadParameter(
-            f"no experiment is called {name}; there are {', '.join(EXPERIMENTS)}"
-        )
     experiment = EXPERIMENTS[name]
-    _make_folder(out)
     plan = experiment.plan(repeats, quick)
     records = collect_records(experiment, plan, seed=seed, out=out, console=console)
     if not records:

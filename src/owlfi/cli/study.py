@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-import owlfi.inference
+import owlfi
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.external import Command
 from owlfi.campaign.recipe import as_recipe
@@ -73,8 +73,6 @@ def read_study(path: str | Path) -> Study:
 
     Raises StudyError naming the key and the line of a mistake.
     """
-    if not Path(path).is_file():
-        raise StudyError(f"there is no study {path}")
     file = StudyFile(Path(path))
     simulator = _read_simulator(file)
     method = file.values.get("method", "abc")
@@ -148,15 +146,29 @@ def _add_noise(file: StudyFile, generator: Any) -> Simulator:
         prior = _read_prior(file) if "prior" in file.values else own.prior
         noise = file.construct("noise", Measure) if "noise" in file.values else own.measure
         return Simulator(own.generator, noise, own.parameters, prior=prior, on_host=own.on_host)
-    file.require("noise")
     file.require("prior")
-    prior, on_host = _read_prior(file), isinstance(generator, Command) or None
-    noise = file.construct("noise", Measure)
+    prior, seeded = _read_prior(file), getattr(generator, "takes_seed", False)
+    if file.values.get("random", seeded):
+        _check_random(file, isinstance(generator, Command) and not seeded)
+        return Simulator.from_random(generator, prior.names, prior=prior)
+    file.require("noise")
+    noise, on_host = file.construct("noise", Measure), isinstance(generator, Command) or None
     return Simulator(generator, noise, prior.names, prior=prior, on_host=on_host)
+
+
+def _check_random(file: StudyFile, takes_u: bool) -> None:
+    if "noise" in file.values:
+        raise file.mistake("noise", "dry runs find the noise of a random simulator; leave it out")
+    if takes_u:
+        raise file.mistake("random", "the command takes {u}; write {seed}, or give noise instead")
 
 
 def _read_prior(file: StudyFile) -> Prior:
     names = file.values["prior"]
+    if not names:
+        raise file.mistake(
+            "prior", 'has no parameters; give each a line such as a = "Normal(0, 1)"'
+        )
     return Prior(**{name: file.construct(name, Measure, table="prior") for name in names})
 
 
@@ -235,7 +247,7 @@ def find_method(name: str) -> Callable[..., Any]:
     """The method of a name; "abc" takes the simulations of the campaign."""
     if name == "none":
         return lambda: None
-    return getattr(owlfi.inference, "accept" if name == "abc" else name)
+    return getattr(owlfi, "accept" if name == "abc" else name)
 
 
 def _check_method(file: StudyFile, method: str) -> None:

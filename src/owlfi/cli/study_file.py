@@ -1,19 +1,17 @@
 """The TOML file of a study: its keys and their types, and the line of each mistake."""
 
 import ast
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import owlfi
-from owlfi.kernels import Kernel
-from owlfi.measures import Measure
 
 _KEYS = {
     "simulator": str,
     "command": str,
     "noise": str,
+    "random": bool,
     "prior": dict,
     "data": str,
     "rule": str,
@@ -34,6 +32,9 @@ _TABLES = {
 }
 
 
+_MOST = 2**63 - 1
+
+
 class StudyError(ValueError):
     """A mistake in a study, with its key and line."""
 
@@ -45,12 +46,19 @@ class StudyFile:
     """
 
     def __init__(self, path: Path):
+        if not path.is_file():
+            raise StudyError(f"there is no study {path}")
         self.path = path
-        self.text = path.read_text(encoding="utf-8")
         try:
+            self.text = path.read_text(encoding="utf-8-sig")
             self.values = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             raise StudyError(f"{path}: {error}") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise StudyError(f"{path}, line {line}: save it as UTF-8 ({error.reason})") from None
+        except RecursionError:
+            raise StudyError(f"{path} has values that are nested too deeply") from None
         self._check_keys(self.values, _KEYS)
         for table, known in _TABLES.items():
             self._check_keys(self.table(table), known, table)
@@ -74,6 +82,8 @@ class StudyFile:
                 raise ValueError(f"{value} is no {kind.__name__.lower()}")
         except (ValueError, TypeError, SyntaxError) as error:
             raise self.mistake(key, error, table=table) from error
+        except (RecursionError, MemoryError):
+            raise self.mistake(key, "is nested too deeply", table=table) from None
         return found
 
     def mistake(self, key: str, message: object, *, table: str = "") -> StudyError:
@@ -94,26 +104,34 @@ class StudyFile:
 
 def _find_problem(key: str, value: Any, kind: Any) -> str:
     """What is wrong with a value; empty where nothing is."""
-    if isinstance(value, bool) or not isinstance(value, kind):
+    if isinstance(value, bool) != (kind is bool) or not isinstance(value, kind):
         return f"must be of type {getattr(kind, '__name__', 'number')}, got {value!r}"
     least = 0 if key in ("seed", "retries") else 1
     if kind is int and value < least:
         return f"must be at least {least}, got {value}"
+    if kind is int and value > _MOST:
+        return f"must be at most {_MOST}, got {value}"
     if key == "time_limit" and not value > 0:
         return f"must be positive seconds, got {value}"
     return ""
 
 
 def _find_line(text: str, key: str, table: str) -> int:
-    """The line of a key in a table, or of the table itself, of a TOML file that can be read."""
-    current = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        heading = re.match(r"\s*\[([^\]]+)\]", line)
-        current = heading[1].strip() if heading else current
-        found = re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)", line)
-        if (heading and current == key and not table) or (found and current == table):
-            return number
+    """The line where a key of a table is given, of a TOML file that can be read."""
+    lines, first = text.splitlines(), 0
+    for last in range(1, len(lines) + 1):
+        try:
+            values = tomllib.loads("\n".join(lines[:last]))
+        except tomllib.TOMLDecodeError:
+            continue  # inside a value of several lines
+        if key in (values.get(table, {}) if table else values):
+            return next((n for n in range(first, last) if _says_something(lines[n])), first) + 1
+        first = last
     return 1
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.strip().startswith("#")
 
 
 def construct(text: str) -> Any:
@@ -131,9 +149,11 @@ def construct(text: str) -> Any:
 
 def _evaluate(node: ast.AST, text: str) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if any(word.arg is None for word in node.keywords):
+            raise ValueError(f"{text!r} has **, where each keyword must be named")
         kind = getattr(owlfi, node.func.id, None)
-        if isinstance(kind, type) and issubclass(kind, Measure | Kernel):
-            named = {word.arg: _evaluate(word.value, text) for word in node.keywords if word.arg}
+        if isinstance(kind, type) and issubclass(kind, owlfi.Measure | owlfi.Kernel):
+            named = {str(word.arg): _evaluate(word.value, text) for word in node.keywords}
             return kind(*(_evaluate(argument, text) for argument in node.args), **named)
         raise ValueError(f"owlfi has no measure or kernel {node.func.id!r}")
     try:

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from owlfi.campaign.campaign import Campaign
-from owlfi.campaign.recipe import as_recipe
 from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.progress import show_progress
 from owlfi.cli.study import Study, find_method, read_study
@@ -26,13 +25,8 @@ def make_campaign(study: Study) -> Campaign:
 
     Raises ValueError where the store holds runs of another simulator.
     """
-    if not study.store.exists():
-        study.output.mkdir(parents=True, exist_ok=True)
-        return Campaign.create(study.store, study.simulator)
-    campaign = Campaign.open(study.store)
-    if campaign.recipe != as_recipe(study.simulator):
-        raise ValueError(f"{study.store} holds runs of another simulator; choose another output")
-    return campaign
+    study.output.mkdir(parents=True, exist_ok=True)
+    return Campaign.create(study.store, study.simulator, exist_ok=True)
 
 
 def plan_study(study: Study, campaign: Campaign) -> None:

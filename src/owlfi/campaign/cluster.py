@@ -1,0 +1,157 @@
+"""A Dask cluster: small runs go in batches, and a scheduler that comes back is found again."""
+
+import re
+import time
+from concurrent.futures import CancelledError, Future
+from typing import Any, NamedTuple
+
+from owlfi.campaign.outcome import CRASH, Outcome
+from owlfi.campaign.rows import run_row
+
+_BATCH_SECONDS = 0.1  # what a kill may lose, and much longer than the scheduler takes for a task
+_MOST_ROWS = 256
+_ANSWER = 10.0  # seconds for a scheduler to answer
+_PATIENCE = 300.0  # seconds for one that is gone to come back
+
+
+class _Row(NamedTuple):
+    future: "Future[Outcome]"
+    inputs: tuple[str, bytes, bytes]
+
+
+class Cluster:
+    """Runs rows on the workers of a Dask client.
+
+    client: stays open, unless it was made from an address.
+    workers: how many rows can begin at once; as many as the client tells where None.
+    """
+
+    blocking = False
+
+    def __init__(self, client: Any, workers: int | None, *, owned: bool = False):
+        self._client = client
+        self._owned = owned
+        self._address = client.scheduler.address
+        self._limit = workers
+        self._known = 1
+        self._seconds: float | None = None
+        self._queue: list[_Row] = []
+        self._sent: dict[Any, list[_Row]] = {}
+
+    @property
+    def ahead(self) -> int:
+        return max(256, 2 * self.workers() * self._rows_a_batch())
+
+    def workers(self) -> int:
+        if self._limit is None and self._client.status == "running":
+            threads = self._client.scheduler_info(n_workers=-1)["workers"].values()  # they come, go
+            self._known = max(1, sum(worker["nthreads"] for worker in threads))
+        return self._limit or self._known
+
+    def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
+        self._queue.append(_Row(Future(), (recipe, theta, u)))
+        return self._queue[-1].future
+
+    def flush(self) -> None:
+        """Send what was submitted; waits for a scheduler that is gone.
+
+        Raises ConnectionError where it does not come back.
+        """
+        rows = [row for row in self._queue if row.future.set_running_or_notify_cancel()]
+        self._queue.clear()
+        if rows and self._client.status == "closed":
+            self._reconnect()
+        size = min(self._rows_a_batch(), -(-len(rows) // self.workers()) or 1)
+        for i in range(0, len(rows), size):
+            self._send(rows[i : i + size])
+
+    def stop(self) -> None:
+        for task in list(self._sent):
+            task.cancel()
+        if self._owned:
+            self._client.close()
+
+    def _rows_a_batch(self) -> int:
+        if self._seconds is None:
+            return 1
+        return max(1, min(_MOST_ROWS, int(_BATCH_SECONDS / max(self._seconds, 1e-9))))
+
+    def _send(self, rows: list[_Row]) -> None:
+        task = self._client.submit(run_rows, [row.inputs for row in rows], pure=False)
+        self._sent[task] = rows
+        task.add_done_callback(self._land)
+
+    def _land(self, task: Any) -> None:
+        """In a thread of Dask's: tell the driver how the rows of a task ended."""
+        rows = self._sent.pop(task)
+        try:
+            found = task.result(timeout=_ANSWER) if task.status == "finished" else None
+            error = task.exception(timeout=_ANSWER) if task.status == "error" else None
+        except Exception:  # the scheduler is gone, and the result with it
+            found = error = None
+        if type(error).__name__ == "KilledWorker":
+            self._blame(rows, error)
+        elif isinstance(found, str):
+            _end_all(rows, ValueError(found))
+        elif found is None:
+            _end_all(rows, CancelledError() if error is None else error)
+        else:
+            self._seconds = sum(outcome.seconds for outcome in found) / len(found)
+            for row, outcome in zip(rows, found, strict=True):
+                row.future.set_result(outcome)
+
+    def _blame(self, rows: list[_Row], error: Any) -> None:
+        """One of the rows killed its workers: which one, each shows on its own."""
+        if len(rows) == 1:
+            rows[0].future.set_result(Outcome(CRASH, error=f"its Dask workers died: {error}"))
+        else:
+            for row in rows:
+                self._send([row])
+
+    def _reconnect(self) -> None:
+        """A client of the scheduler that is there again."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._client, self._owned = connect(self._address), True
+            except ValueError as error:
+                if time.monotonic() > until:
+                    raise ConnectionError(
+                        f"{error}; what had ended is kept: start it, and the same call goes on"
+                    ) from None
+                time.sleep(1.0)
+            else:
+                return
+
+
+def run_rows(inputs: list[tuple[str, bytes, bytes]]) -> list[Outcome] | str:
+    """How rows ended; or, once for all of them, why their simulator cannot be loaded here."""
+    try:
+        return [run_row(*one) for one in inputs]
+    except ValueError as error:
+        return str(error)
+
+
+def connect(address: str) -> Any:
+    """The client of a Dask scheduler.
+
+    Raises ValueError for what is no address, and where none answers.
+    """
+    if not re.search(r"://|:\d+$", address):
+        raise ValueError(
+            'executor must be "here", or the address of a Dask scheduler such as '
+            f'"tcp://host:8786", got {address!r}; leave it out for processes'
+        )
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
+    try:
+        return Client(address, timeout=_ANSWER)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"executor: no Dask scheduler answers at {address!r} ({error})") from error
+
+
+def _end_all(rows: list[_Row], error: BaseException) -> None:
+    for row in rows:
+        row.future.set_exception(error)
