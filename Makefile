@@ -3,7 +3,7 @@ BIN := .venv/bin
 CONSTRAINTS := constraints.txt
 PIP := -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-.PHONY: help install demo test test-all bench clean
+.PHONY: help install demo test test-all soak bench clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,13 +17,16 @@ test: .venv/developer  ## lint, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10
 
 test-all: .venv/developer  ## the same with the slow statistical checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist worksteal -m ''
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10 -m ''
+
+soak: .venv/developer  ## half an hour of kills: campaigns lose and repeat nothing
+	$(BIN)/python tests/soak.py --minutes 30 --report docs/soak.md
 
 bench: .venv-bench/installed  ## speed against peers, written to benchmarks/RESULTS.md
 	.venv-bench/bin/python -m benchmarks

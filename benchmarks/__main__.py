@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import campaign, kernel_sums, table1_repeat, testing, weights
+from benchmarks import campaign, first_answer, kernel_sums, table1_repeat, testing, weights
 from benchmarks.report import Row, machine, page, table
 
 _RESULTS = Path(__file__).with_name("RESULTS.md")
 _TOPICS = {
     "campaign": campaign.BENCHMARKS,
+    "first_answer": first_answer.BENCHMARKS,
     "kernel_sums": kernel_sums.BENCHMARKS,
     "table1_repeat": table1_repeat.BENCHMARKS,
     "testing": testing.BENCHMARKS,

@@ -147,4 +147,5 @@ _PREAMBLE = """\
 Written by `python -m benchmarks`. Double precision throughout. Contenders run interleaved, each
 in a process of its own, after a warm-up: compilation is left out of every time. Times and rates
 are the best of all rounds; a ratio is the median of the ratios of the rounds. Memory is the peak
-of a fresh process during its first call, compilation included, above what it held just before."""
+of a fresh process during its first call, compilation included, above what it held just before.
+Under first_answer all is included: processes start, import and compile."""

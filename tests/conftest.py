@@ -6,6 +6,7 @@ from pathlib import Path
 COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ["XDG_STATE_HOME"] = str(COMPILED.parent)  # the key that marks stores made here
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 import jax  # noqa: E402
@@ -20,7 +21,7 @@ import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 
 matplotlib.use("Agg")
 
-MOST_MAPS = 40_000  # of memory; Linux has 65,530 for a process, and each program takes some
+MOST_MAPS = 8_000  # of memory: each program takes some, and a gigabyte has about so many
 
 
 def pytest_runtest_teardown() -> None:

@@ -1,17 +1,17 @@
 """owlfi: optimally-weighted likelihood-free inference.
 
 Importing owlfi switches JAX to double precision: weights and squared discrepancies cancel to many
-digits, and single precision has too few.
+digits, and single precision has too few. Compiled programs are kept in the user's cache folder;
+JAX_ENABLE_COMPILATION_CACHE=0 turns that off, and JAX_COMPILATION_CACHE_DIR names another folder.
 """
 
 from importlib import import_module
 from typing import Any
 
-import jax
-
+from owlfi._tools.jax_settings import set_up_jax
 from owlfi.version import __version__
 
-jax.config.update("jax_enable_x64", True)
+set_up_jax()
 
 _WHERE = {  # each public name, by the module that is imported when it is first used
     "kernels": "Constant FunctionKernel InverseMultiquadric Kernel Korobov Matern"
@@ -20,12 +20,13 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
-    " Normal Poisson Product StudentT TruncatedNormal Uniform as_measure",
+    " Normal Poisson Product Seed StudentT TruncatedNormal Uniform as_measure",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",
     "weights.quadrature": "Quadrature",
     "weights.optimal": "equal_weights optimal_weights squared_worst_case_error",
+    "weights.paper": "median_weights",
     "weights.tuned": "tuned_weights",
     "weights.pooled": "pooled_weights",
     "weights.adaptive": "AdaptiveDesign adaptive_design",
@@ -39,10 +40,19 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
     "problem.recommend": "Recommendation recommend",
     "results": "Estimate HealthWarning HypothesisTest Posterior load",
-    "inference": "accept minimum_distance mmd_bayes posterior_bootstrap pseudo_marginal"
-    " random_restarts rejection_abc sequential_abc stored_simulations",
+    "inference.minimum_distance": "minimum_distance",
+    "inference.random_restarts": "random_restarts",
+    "inference.abc": "accept rejection_abc stored_simulations",
+    "inference.sequential_abc": "sequential_abc",
+    "inference.mmd_bayes": "mmd_bayes",
+    "inference.pseudo_marginal": "pseudo_marginal",
+    "inference.posterior_bootstrap": "posterior_bootstrap",
     "inference.proposals.proposal": "Proposal next_proposal",
-    "testing": "Adam goodness_of_fit plan_goodness_of_fit two_sample wild_goodness_of_fit",
+    "testing.searches": "Adam",
+    "testing.cost": "plan_goodness_of_fit",
+    "testing.goodness_of_fit": "goodness_of_fit",
+    "testing.two_sample": "two_sample",
+    "testing.wild": "wild_goodness_of_fit",
     "campaign": "Campaign Command",
 }
 _MODULE_OF = {name: f"owlfi.{module}" for module, names in _WHERE.items() for name in names.split()}

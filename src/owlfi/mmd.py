@@ -4,10 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_rows, as_weights, brief
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.weights.quadrature import Quadrature
@@ -64,7 +64,7 @@ def squared_mmd(
     term = as_array("data_term", data_term)
     if term.ndim:
         raise ValueError(f"data_term must be one number, got shape {term.shape}")
-    w = jnp.broadcast_to(w, y.shape[:-1])  # one shape, one compilation
+    w = as_jax(numpy_for(w).broadcast_to(w, y.shape[:-1]))  # one shape, one compilation
     return _combine(k, y, x, w, v, term, unbiased)
 
 
@@ -166,5 +166,5 @@ def _check_pairs(name: str, rows: Array, unbiased: bool) -> None:
 
 def _weights(name: str, weights: Any, rows: Array) -> Array:
     if weights is None:
-        return jnp.full(rows.shape[-2], 1 / rows.shape[-2], float)
+        return as_jax(np.full(rows.shape[-2], 1 / rows.shape[-2]))
     return as_weights(name, weights, rows)

@@ -10,25 +10,40 @@ import pytest
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLE = re.search(r"```python\n(.*?)```", README, re.DOTALL)
 ANSWER = re.search(r"```python\n((?:(?!```).)*?summary.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+COUNT = """
+import jax
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: event.endswith("backend_compile_duration") and compiled.append(event)
+)
+"""
 CAMPAIGN = re.search(r"```python\n((?:(?!```).)*?Campaign.*?)```", README, re.DOTALL)
+
+
+def run(code: str) -> tuple[str, int]:
+    """What it prints, and how many programs are compiled for it, or read from those kept."""
+    counted = f"{COUNT}{code}\nprint(len(compiled))"
+    ran = subprocess.run(
+        [sys.executable, "-c", counted], capture_output=True, text=True, check=True
+    )
+    printed, _, programs = ran.stdout.strip().rpartition("\n")
+    return printed, int(programs)
 
 
 def test_example_prints_the_numbers_beside_it() -> None:
     assert EXAMPLE is not None
-    ran = subprocess.run(
-        [sys.executable, "-c", EXAMPLE[1]], capture_output=True, text=True, check=True
-    )
-    printed = re.findall(r"squared MMD (\S+)", ran.stdout)
+    text, programs = run(EXAMPLE[1])
+    assert programs <= 28  # ten of them are the operations of the simulator
+    printed = re.findall(r"squared MMD (\S+)", text)
     assert len(printed) == 3
     assert f"It prints {printed[0]}, {printed[1]} and {printed[2]};" in README
 
 
 def test_estimate_is_the_table_below_it() -> None:
     assert ANSWER is not None
-    ran = subprocess.run(
-        [sys.executable, "-c", ANSWER[1]], capture_output=True, text=True, check=True
-    )
-    for printed, shown in zip(ran.stdout.split(), ANSWER[2].split(), strict=True):
+    text, programs = run(ANSWER[1])
+    assert programs <= 60
+    for printed, shown in zip(text.split(), ANSWER[2].split(), strict=True):
         # a tenth of a standard error: rounding may lead the tuning to another kernel as good
         assert printed == shown or float(printed) == pytest.approx(float(shown), abs=0.005)
 
@@ -55,8 +70,26 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
         assert "Status(total=100, done=100, failed=0" in ran.stdout
 
 
+def test_own_simulator_to_posterior_in_eight_lines() -> None:
+    block = re.search(r"```python\n((?:(?!```).)*?from_random.*?)```", README, re.DOTALL)
+    assert block is not None
+    assert len([line for line in block[1].splitlines() if line]) <= 8
+    ran = subprocess.run(
+        [sys.executable, "-c", block[1]], capture_output=True, text=True, check=True
+    )
+    lines = {line.split()[0]: line.split() for line in ran.stdout.splitlines() if line}
+    assert abs(float(lines["scale"][1]) - 2.0) < 1.0
+    assert abs(float(lines["shape"][1]) - 1.5) < 0.7
+
+
 @pytest.mark.parametrize(
-    "name", ["inference.md", "tuning.md", pytest.param("testing.md", marks=pytest.mark.slow)]
+    "name",
+    [
+        "inference.md",
+        "simulators.md",
+        "tuning.md",
+        pytest.param("testing.md", marks=pytest.mark.slow),
+    ],
 )
 def test_page_runs_as_it_is(name: str, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / name).read_text()

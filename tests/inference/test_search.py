@@ -11,6 +11,7 @@ from scipy.stats import poisson
 import owlfi
 from gaussian import gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
+from owlfi.inference.search.curvature import curve
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.profile import find_end, usual_units
@@ -19,6 +20,8 @@ from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+from owlfi.inference.search.whitening import whitened_kernel
+from owlfi.kernels import SquaredExponential
 
 KEY = jax.random.key(0)
 SOBOL = VStatistic(64, owlfi.sobol)
@@ -199,3 +202,24 @@ def test_generators_that_raise_somewhere_do_not_end_a_search():
     estimate, usual = fit(Problem(model, gaussian_problem().observed)), fit(gaussian_problem())
     assert_allclose(estimate.theta, usual.theta, atol=0.3 * float(usual.standard_errors[0]))
     assert warns(estimate, "failed at 8 of 16 starts")
+
+
+def test_curvature_is_that_of_automatic_differentiation():
+    """On rows of few and of many columns, plain, and on the scale where a sample is normal."""
+    rng = np.random.default_rng(3)
+    for d, whitened in ((2, False), (10, False), (10, True)):
+        y, x = (jnp.asarray(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
+        moves, w = jnp.asarray(rng.normal(size=(2, 8, d))), jnp.asarray(rng.normal(size=8))
+        shares = jnp.full(11, 1 / 11)
+        k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
+        if whitened:
+            k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
+
+        def value(steps, k=k, y=y, moves=moves, x=x, w=w, shares=shares):
+            rows = y + jnp.tensordot(steps, moves, 1)
+            return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
+
+        found, zero = curve(k, y, moves, x, w, shares, False), jnp.zeros(2)
+        assert_allclose(found.value, value(zero), rtol=1e-10)
+        assert_allclose(found.gradient, jax.grad(value)(zero), rtol=1e-8)
+        assert_allclose(found.curvature, jax.hessian(value)(zero), rtol=1e-7)

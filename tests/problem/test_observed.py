@@ -87,3 +87,113 @@ def test_files_without_data_are_refused(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(ValueError, match=told):
         read_csv(path)
+
+
+# Dialects: read as they were written, or refused; never silently without a row or a column
+
+X = np.array([[1.5, -2.25], [3.0, 4e-3], [0.1, 12345.678]])
+
+
+def written(*lines):
+    return "\n".join(lines) + "\n"
+
+
+READ = {
+    "pandas": written("a,b", "1.5,-2.25", "3.0,0.004", "0.1,12345.678"),
+    "pandas without names": written("1.5,-2.25", "3.0,0.004", "0.1,12345.678"),
+    "R, without row names": written('"a","b"', "1.5,-2.25", "3,0.004", "0.1,12345.678"),
+    "R's csv2": written('"a";"b"', "1,5;-2,25", "3;0,004", "0,1;12345,678"),
+    "R's table": written('"a" "b"', "1.5 -2.25", "3 0.004", "0.1 12345.678"),
+    "decimal commas without names": written("1,5;-2,25", "3,0;0,004", "0,1;12345,678"),
+    "decimal commas and tabs": written("a\tb", "1,5\t-2,25", "3\t4e-3", "0,1\t12345,678"),
+    "semicolons": written("a;b", "1.5;-2.25", "3;0.004", "0.1;12345.678"),
+    "bars": written("a|b", "1.5|-2.25", "3|0.004", "0.1|12345.678"),
+    "tabs": written("1.5\t-2.25", "3\t0.004", "0.1\t12345.678"),
+    "numpy": written("1.5e+00 -2.25e+00", "3.0e+00 4.0e-03", "1.0e-01 1.2345678e+04"),
+    "numpy with a header": written("# a b", "1.5 -2.25", "3 4e-3", "0.1 12345.678"),
+    "comments": written("# made", "a,b", "1.5,-2.25", "# more", "3,0.004", "0.1,12345.678"),
+    "aligned": written("   a       b", " 1.5   -2.25", " 3.0   0.004", " 0.1   12345.678"),
+    "spaces after commas": written("a, b", "1.5, -2.25", "3, 0.004", "0.1, 12345.678"),
+    "Windows": "a,b\r\n1.5,-2.25\r\n3,0.004\r\n0.1,12345.678\r\n",
+    "a byte order mark": "\ufeffa,b\n1.5,-2.25\n3,0.004\n0.1,12345.678\n",
+    "no last end": "a,b\n1.5,-2.25\n3,0.004\n0.1,12345.678",
+    "empty lines around": written("", "a,b", "1.5,-2.25", "3,0.004", "0.1,12345.678", "", ""),
+    "quoted numbers": written('"a","b"', '"1.5","-2.25"', '"3","0.004"', '"0.1","12345.678"'),
+    "names with spaces": written("a,b (units)", "1.5,-2.25", "3,0.004", "0.1,12345.678"),
+    "names with numbers": written("x1,x2", "1.5,-2.25", "3,0.004", "0.1,12345.678"),
+    "short numbers": written("+1.5,-2.25", "3.,4e-3", ".1,12345.678"),
+}
+REFUSED = {
+    "pandas with an index": ",a,b\n0,1,2\n1,3,4\n",
+    "R with row names": '"","a","b"\n"1",1,2\n"2",3,4\n',
+    "R's table with row names": '"a" "b"\n"1" 1 2\n"2" 3 4\n',
+    "one name for two columns": "a\n1,5\n2,5\n",
+    "a gap in the first row": "1,NA\n2,3\n",
+    "a first row with NaN": "nan,1\n2,3\n",
+    "an infinite first row": "inf,1\n2,3\n",
+    "a first row of Fortran": "1.0d0,2.0d0\n1.0,2.0\n",
+    "a first row with a unit": "5%,6\n7,8\n",
+    "a first row of money": "$5,$6\n7,8\n",
+    "a first row with underscores": "1_000,2\n3,4\n",
+    "underscores": "a,b\n1_000,2\n3,4\n",
+    "hexadecimal": "a,b\n0x10,2\n3,4\n",
+    "a first row half text": "a,2\n3,4\n",
+    "a name that is missing": "a,\n1,2\n",
+    "thousands": "a;b\n1.234,5;2\n3;4\n",
+    "quoted thousands": 'a,b\n"1,234.5",2\n3,4\n',
+    "quoted decimal commas": 'a,b\n"1,5","2,5"\n"3,5","4,5"\n',
+    "a short row": "a,b\n1,2\n3\n",
+    "a long row": "a,b\n1,2\n3,4,5\n",
+    "a long first row": "1,2,3\n4,5\n",
+    "a trailing comma": "a,b\n1,2,\n3,4,\n",
+    "trailing commas in all": "a,b,\n1,2,\n3,4,\n",
+    "an empty line inside": "a,b\n1,2\n\n3,4\n",
+    "an empty line in one column": "a\n1\n\n3\n",
+    "a gap": "a,b\n1,\n3,4\n",
+    "R's gap": "a,b\n1,NA\n3,4\n",
+    "a gap as a dash": "a,b\n1,-\n3,4\n",
+    "a gap as a question": "a,b\n1,?\n3,4\n",
+    "NaN": "a,b\n1,NaN\n3,4\n",
+    "infinity": "a,b\n1,inf\n3,4\n",
+    "text": "a,b\n1,x\n3,4\n",
+    "dates": "a,b\n2020-01-01,1\n2020-01-02,2\n",
+    "a note after a row": "a,b\n1,2 # first\n3,4\n",
+    "Matlab's comments": "% made\n1,2\n3,4\n",
+    "two equal names": "a,a\n1,2\n3,4\n",
+    "two separators": "a;b\n1,2\n3,4\n",
+    "units below the names": "a,b\nm,s\n1,2\n",
+    "two lines of names": "a,b\nc,d\n1,2\n",
+    "a total below": "a,b\n1,2\ntotal,2\n",
+    "complex numbers": "a,b\n1+2j,2\n3,4\n",
+    "a list": "a\n[1, 2]\n[3, 4]\n",
+    "JSON": '{"a": [1, 2]}\n',
+    "nothing but comments": "# a\n# b\n",
+    "names alone": "a,b\n",
+    "a cell of two lines": 'a,b\n"1\n",2\n3,4\n',
+}
+
+
+@pytest.mark.parametrize("text", READ.values(), ids=READ)
+def test_dialects_that_are_read(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text, newline="")
+    assert np.array_equal(read_csv(tmp_path / "x.csv"), X)
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_dialects_that_are_refused(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"x.csv"):
+        read_csv(tmp_path / "x.csv")
+
+
+def test_index_and_text_are_left_out_where_columns_are_chosen(tmp_path):
+    (tmp_path / "x.csv").write_text(",a,day\n0,1.5,Monday\n1,2.5,Tuesday\n")
+    assert_allclose(read_csv(tmp_path / "x.csv", ["a"]), [[1.5], [2.5]])
+    (tmp_path / "years.csv").write_text("1990,1991\n1.5,2.5\n")
+    assert_allclose(read_csv(tmp_path / "years.csv", ["1991"]), [[2.5]])
+
+
+def test_files_in_another_encoding_are_refused(tmp_path):
+    (tmp_path / "x.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"x.csv', which is not UTF-8"):
+        read_csv(tmp_path / "x.csv")

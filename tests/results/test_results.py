@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import gaussian_problem
-from owlfi import Estimate, HealthWarning, HypothesisTest, Posterior, plots
+from owlfi import Estimate, HealthWarning, HypothesisTest, Posterior, load, plots
 from owlfi.results import announce
 
 KEY = jax.random.key(0)
@@ -288,3 +288,55 @@ def test_files_from_before_there_were_warnings_are_read(tmp_path):
     del about["warnings"]
     np.savez(file, about=np.array(json.dumps(about)), **arrays)
     assert owlfi.load(file).warnings == ()
+
+
+# Files that are no results
+
+SAVED = Estimate(("a", "b"), jnp.ones(2), jnp.eye(2), jnp.array(0.5), 7, trace_values=jnp.ones(3))
+
+
+def write_estimate(path, about=None, **arrays):
+    """A file like that of SAVED, with other values in places."""
+    told = {"kind": "Estimate", "names": ["a", "b"], "calls": 7} | (about or {})
+    values = {"theta": np.ones(2), "covariance": np.eye(2), "squared_mmd": np.array(0.5)} | arrays
+    np.savez(path, about=np.array(json.dumps(told)), **values)
+
+
+NO_RESULTS = {
+    "text": lambda path: path.write_text("a,b\n1,2\n"),
+    "nothing": lambda path: path.write_bytes(b""),
+    "half a file": lambda path: path.write_bytes(SAVED.save(path).read_bytes()[:200]),
+    "other bytes": lambda path: path.write_bytes(b"PK\x03\x04" + bytes(range(256))),
+    "an array": lambda path: np.savez(path, x=np.ones(3)),
+    "a pickle": lambda path: np.savez(path, about=np.array([print], object), allow_pickle=True),
+    "a list": lambda path: np.savez(path, about=np.array("[1, 2]")),
+    "a number": lambda path: np.savez(path, about=np.array("3")),
+    "deep text": lambda path: np.savez(path, about=np.array("[" * 9999)),
+    "another kind": lambda path: write_estimate(path, {"kind": "Forecast"}),
+    "a kind that is a list": lambda path: write_estimate(path, {"kind": ["Estimate"]}),
+    "one name": lambda path: write_estimate(path, {"names": ["a"]}),
+    "names of numbers": lambda path: write_estimate(path, {"names": [1, 2]}),
+    "a name as text": lambda path: write_estimate(path, {"names": "ab"}),
+    "calls as text": lambda path: write_estimate(path, {"calls": "7"}),
+    "an unknown field": lambda path: write_estimate(path, {"colour": "red"}),
+    "an unknown array": lambda path: write_estimate(path, colour=np.ones(2)),
+    "another shape": lambda path: write_estimate(path, theta=np.ones(3)),
+    "no square": lambda path: write_estimate(path, covariance=np.ones((2, 3))),
+    "other traces": lambda path: write_estimate(
+        path, trace_values=np.ones(3), trace_thetas=np.ones((4, 2))
+    ),
+    "text for numbers": lambda path: write_estimate(path, theta=np.array(["a", "b"])),
+}
+
+
+@pytest.mark.parametrize("write", NO_RESULTS.values(), ids=NO_RESULTS)
+def test_files_that_are_no_results_are_refused(tmp_path, write):
+    write(tmp_path / "file.npz")
+    with pytest.raises(ValueError, match=r"file.npz is no file that owlfi saved"):
+        load(tmp_path / "file.npz")
+
+
+def test_file_written_by_hand_is_read_where_all_fits(tmp_path):
+    write_estimate(tmp_path / "file.npz")
+    assert load(tmp_path / "file.npz")["b"] == 1.0
+    assert load(SAVED.save(tmp_path / "saved")).trace_values.shape == (3,)

@@ -28,7 +28,7 @@ from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
 from owlfi.show.plots import null_histogram
-from owlfi.testing import plan_goodness_of_fit
+from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
 from owlfi.testing.searches import Newton
 from strictness import unchecked

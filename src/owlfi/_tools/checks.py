@@ -1,12 +1,21 @@
 """The edge of the library: what users bring becomes a double array, or a clear error."""
 
 import operator
+import os
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
+
+from owlfi._tools.forks import refuse_after_fork
+
+MOST_COUNT = 10**7
+"""Of anything that is kept in memory."""
+MOST_NUMBERS = 2**27
+"""In one array: a gigabyte."""
 
 
 def is_traced(*values: Any) -> bool:
@@ -30,6 +39,7 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
     """A finite float64 array from an array, a list, a number or a pandas object."""
     if is_traced(value):
         return jnp.asarray(value, float)
+    refuse_after_fork()
     if value is None:
         raise ValueError(f"{name} must be a number or an array of numbers, got None")
     array = _as_numpy(name, value)
@@ -42,7 +52,9 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
             "remove or replace such values"
         )
     with jax.ensure_compile_time_eval():  # constants stay numbers inside jit, too
-        return jnp.asarray(value, float) if isinstance(value, jax.Array) else jnp.asarray(array)
+        if isinstance(value, jax.Array):
+            return jnp.asarray(value, float)
+        return jax.device_put(np.array(array))  # a copy: the user may change theirs
 
 
 def _as_numpy(name: str, value: Any) -> np.ndarray:
@@ -124,12 +136,66 @@ def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
     return array
 
 
-def as_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`."""
+def as_count(name: str, value: Any, least: int = 1, *, most: int = MOST_COUNT) -> int:
+    """A whole number from `least` to `most`."""
     try:
         count = operator.index(int(value) if isinstance(value, float) else value)
     except (TypeError, ValueError, OverflowError):
         count = least - 1
     if isinstance(value, bool) or count < least or count != value:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if count > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {brief(value)}")
     return count
+
+
+def as_bound(name: str, value: Any) -> float:
+    """A positive number, perhaps infinite."""
+    try:
+        bound = float(value)
+    except (TypeError, ValueError, OverflowError):
+        bound = np.nan
+    if not bound > 0:
+        raise ValueError(f"{name} must be a positive number, perhaps infinite, got {brief(value)}")
+    return bound
+
+
+def check_size(name: str, count: int, dim: int) -> None:
+    """ValueError for so many points of so many coordinates that they do not fit in memory."""
+    if count * dim > MOST_NUMBERS:
+        raise ValueError(
+            f"{name} = {count:,} in {dim:,} coordinates are more than {MOST_NUMBERS:,} numbers, "
+            "too many for memory; take fewer"
+        )
+
+
+def as_truth(name: str, value: Any) -> bool:
+    """True or False, of Python or NumPy."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {brief(value)}")
+    return bool(value)
+
+
+def as_names(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts."""
+    try:
+        names = (0,) if isinstance(value, str | bytes) else tuple(value)
+    except TypeError:
+        names = (0,)
+    if not all(isinstance(entry, str) for entry in names):
+        raise ValueError(f"{name} must be a list of names, got {brief(value)}")
+    return names
+
+
+def as_path(name: str, value: Any) -> Path:
+    """Where a file is."""
+    if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
+        raise ValueError(f"{name} must be the path of a file, got {brief(value)}")
+    return Path(value)
+
+
+def as_kind(name: str, value: Any, kind: type, expected: str) -> Any:
+    """The value itself; ValueError where it is of another type than expected."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {expected}, got {brief(value)}")
+    return value

@@ -1,22 +1,39 @@
 """What the library shows: one file for each demonstration, table or figure, or family of them."""
 
-from owlfi.experiments.accuracy import ACCURACY
-from owlfi.experiments.beyond import BEYOND
-from owlfi.experiments.composite_tests import POWER, TABLE2
-from owlfi.experiments.contamination import CONTAMINATION
-from owlfi.experiments.convergence import CONVERGENCE
-from owlfi.experiments.exchange_rates import EXCHANGE
-from owlfi.experiments.figure3 import FIGURE3A, FIGURE3B, FIGURE3C, FIGURE_THETA3
-from owlfi.experiments.figure3d import FIGURE3D
-from owlfi.experiments.figure4 import FIGURE4
-from owlfi.experiments.table1 import TABLE1
-from owlfi.experiments.trust import TRUST
-from owlfi.experiments.windfarm import WINDFARM
-from owlfi.experiments.windfarm_budget import WINDFARM_BUDGET
+from collections import UserDict
+from importlib import import_module
+from typing import Any
 
-_TABLES_AND_FIGURE_3 = (TABLE1, TABLE2, FIGURE3A, FIGURE3B, FIGURE3C, FIGURE_THETA3, FIGURE3D)
-_FURTHER = (CONVERGENCE, BEYOND, FIGURE4, ACCURACY, WINDFARM, WINDFARM_BUDGET, EXCHANGE, POWER)
-_PROOFS = (TRUST, CONTAMINATION)
-EXPERIMENTS = {
-    experiment.name: experiment for experiment in _TABLES_AND_FIGURE_3 + _FURTHER + _PROOFS
+_WHERE = {  # each experiment, by the name it is asked for and the module that has it
+    "table1": "table1.TABLE1",
+    "table2": "composite_tests.TABLE2",
+    "figure3a": "figure3.FIGURE3A",
+    "figure3b": "figure3.FIGURE3B",
+    "figure3c": "figure3.FIGURE3C",
+    "figure-theta3": "figure3.FIGURE_THETA3",
+    "figure3d": "figure3d.FIGURE3D",
+    "convergence": "convergence.CONVERGENCE",
+    "beyond": "beyond.BEYOND",
+    "figure4": "figure4.FIGURE4",
+    "accuracy": "accuracy.ACCURACY",
+    "windfarm": "windfarm.WINDFARM",
+    "windfarm-budget": "windfarm_budget.WINDFARM_BUDGET",
+    "exchange": "exchange_rates.EXCHANGE",
+    "power": "composite_tests.POWER",
+    "trust": "trust.TRUST",
+    "contamination": "contamination.CONTAMINATION",
 }
+
+
+class _Experiments(UserDict[str, Any]):
+    """Experiments by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, constant = found.split(".")
+            found = self[name] = getattr(import_module(f"{__name__}.{module}"), constant)
+        return found
+
+
+EXPERIMENTS = _Experiments(_WHERE)

@@ -19,7 +19,7 @@ from owlfi.experiments.likelihoods import (
     maximum_likelihood,
     moving_average_log_likelihood,
 )
-from owlfi.inference import minimum_distance
+from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Points, VStatistic

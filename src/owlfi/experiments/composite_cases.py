@@ -23,7 +23,7 @@ from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import OptimallyWeighted, VStatistic
 from owlfi.problem.simulator import Simulator
-from owlfi.testing import goodness_of_fit
+from owlfi.testing.goodness_of_fit import goodness_of_fit
 
 DIM, OBSERVED, SIMULATED, RESAMPLES, LEVEL = 5, 500, 100, 200, 0.05
 BANK = 64

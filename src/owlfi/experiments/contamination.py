@@ -31,7 +31,7 @@ from owlfi.experiments.ou_and_ricker import (
     ricker,
     summarise_counts,
 )
-from owlfi.inference import posterior_bootstrap
+from owlfi.inference.posterior_bootstrap import posterior_bootstrap
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, VStatistic

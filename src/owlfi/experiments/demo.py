@@ -7,7 +7,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Table
-from owlfi.inference import minimum_distance
+from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.measures import Uniform
 from owlfi.models import g_and_k
 from owlfi.models.exchange_rates import daily_changes

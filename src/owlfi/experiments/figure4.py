@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from owlfi.experiments.composite_cases import EQUAL, MEDIAN, OBSERVED, SIMULATED, SOBOL, model
 from owlfi.experiments.excess import sample
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.inference import minimum_distance
+from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
 from owlfi.problem.prior import Prior

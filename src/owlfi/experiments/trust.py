@@ -20,7 +20,7 @@ from scipy.stats import beta, norm
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.experiments.trust_case import Case
 from owlfi.experiments.trust_problems import PROBLEMS
-from owlfi.inference import minimum_distance
+from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.problem.problem import Problem
 
 LEVEL, CONFIDENCE = 0.9, 0.99

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import split_key
 from owlfi.inference.search.assess import Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
@@ -87,9 +88,9 @@ def minimum_distance(
         fit.gradient_calls,
         bool(fit.minimum.converged),
         *fit.trace,
-        below=jnp.asarray(fit.reach.below),
-        above=jnp.asarray(fit.reach.above),
-        ends=jnp.stack(problem.prior.bounds),
+        below=as_jax(fit.reach.below),
+        above=as_jax(fit.reach.above),
+        ends=as_jax(np.stack(problem.prior.bounds)),
         warnings=fit.warnings,
     )
     return announce(estimate)
@@ -160,11 +161,12 @@ def find_minimum(
     """The work of `minimum_distance`, with everything it finds on its way."""
     _check(method, problem, as_rule(rule), retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
-    quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
+    quadrature_key, start_key, design_key = split_key(key, 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
     tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-    rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), tried.thetas[0])
+    nearest = as_jax(np.asarray(tried.thetas)[0])
+    rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
     wide = search_widely(first, way, tried, refined)
     white_key = jax.random.fold_in(start_key, 1) if whiten else None
@@ -201,7 +203,7 @@ def _adapt(
     if retuned:
         y = problem.simulator.rows(theta, quadrature.points)
         calls += len(y)
-        if bool(jnp.isfinite(y).all()):
+        if np.isfinite(y).all():
             quadrature = rule.retune(quadrature, problem, y)
     adapted = Stage(problem, quadrature)
     found = way.search(adapted.objective, theta, around=landing)
@@ -215,7 +217,7 @@ def _join_traces(
     if ended is not begun:
         parts.append(last.trace(ended.minimum))
     thetas, values = zip(*parts, strict=True)
-    return jnp.asarray(np.concatenate(thetas)), jnp.asarray(np.concatenate(values))
+    return as_jax(np.concatenate(thetas)), as_jax(np.concatenate(values))
 
 
 def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:

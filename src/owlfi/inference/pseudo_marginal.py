@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
@@ -148,7 +148,7 @@ def _correlate_noise(problem: Problem, objective: Objective) -> Noise:
     rest = (1 - _CORRELATION**2) ** 0.5
 
     def on(scores: Design) -> Objective:
-        u = problem.simulator.measure.from_uniform(jnp.asarray(norm.cdf(scores)))
+        u = problem.simulator.measure.from_uniform(jnp.asarray(ndtr(scores)))
         return objective.on(u, objective.weights)
 
     return Noise(

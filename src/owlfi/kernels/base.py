@@ -42,8 +42,7 @@ class Kernel(eqx.Module):
 
     def diagonal(self, x: Any) -> Float[Array, " n"]:
         """k(x_i, x_i) of a sample (n, d)."""
-        rows = as_rows("x", x)
-        return jax.vmap(self)(rows, rows)
+        return _diagonal(self, as_rows("x", x))
 
     def row_sums(
         self, y: Float[Array, "m d"], x: Float[Array, "n d"], weights: Float[Array, " n"]
@@ -60,8 +59,12 @@ class Kernel(eqx.Module):
         return self.gram(join_columns(y), join_columns(x)) @ weights
 
     def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
-        """The map to coordinates in which k is exp(-|a - b|²/2), None where there is none."""
+        """The linear map to coordinates in which k is exp(-|a - b|²/2), None where none is."""
         return None
+
+    def mapped(self) -> tuple[Callable[[Array], Array], "Kernel"]:
+        """A function of rows, which need not be linear, and the kernel on what it gives."""
+        return lambda rows: rows, self
 
     def distance_coordinates(self) -> Callable[[Array], Array] | None:
         """The map to coordinates of whose distances k is a function, None where none is known."""
@@ -86,6 +89,11 @@ class Kernel(eqx.Module):
 
     __radd__ = __add__
     __rmul__ = __mul__
+
+
+@eqx.filter_jit
+def _diagonal(kernel: Kernel, rows: Float[Array, "n d"]) -> Float[Array, " n"]:
+    return jax.vmap(kernel)(rows, rows)
 
 
 def _number(operand: Any) -> Any:

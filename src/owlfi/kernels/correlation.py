@@ -1,9 +1,9 @@
 """Correlations from few rows, that no outlier moves and that can always be inverted."""
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 
 def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
@@ -18,7 +18,7 @@ def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d
            [0.8, 1. ]])
     """
     n, d = sample.shape
-    scores = _standardise(ndtri((rankdata(sample, axis=0) - 0.5) / n))
+    scores = _standardise(ndtri((scipy.stats.rankdata(sample, axis=0) - 0.5) / n))
     others = 1 - np.eye(d)
     found = others * (scores.T @ scores) / n
     variances = others * ((scores**2).T @ scores**2 / n - found**2) / n

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy.spatial.distance import pdist
 
 from owlfi._tools.checks import as_rows, is_traced
 from owlfi._tools.special import safe_sqrt
@@ -57,7 +57,7 @@ def median_heuristic(data: Any, *, name: str = "data") -> Float[Array, ""]:
             f"{name} has a median distance of 0: at least half of the {n}² pairs of rows "
             "coincide; give the kernel a lengthscale yourself, or leave out repeated rows"
         )
-    return jnp.asarray(median)
+    return jax.device_put(np.float64(median))
 
 
 def _scaled_root(x: np.ndarray, ranks: list[int]) -> float:
@@ -103,7 +103,7 @@ def _order_statistics(x: np.ndarray, ranks: list[int]) -> list[float]:
 
 def _search(x: np.ndarray, ranks: list[int]) -> list[float]:
     if x.shape[1] > 1 and len(x) * (len(x) - 1) // 2 <= _KEPT:
-        return np.partition(pdist(x, "sqeuclidean"), ranks)[ranks].tolist()
+        return np.partition(scipy.spatial.distance.pdist(x, "sqeuclidean"), ranks)[ranks].tolist()
     scan, interval = _prepare(x, ranks[0])
     while True:
         found = scan(interval)

@@ -80,6 +80,9 @@ class Mapped(Kernel):
     def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
         return self.kernel.self_sum(self.function(x), weights)
 
+    def mapped(self) -> tuple[Callable[[Array], Array], Kernel]:
+        return self.function, self.kernel
+
     def stretch(self, factor: Any) -> "Mapped":
         return Mapped(self.kernel.stretch(factor), self.function)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import plain_number, positive
+from owlfi._tools.checks import is_traced, plain_number, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import scaled_bessel_k
 from owlfi.kernels.base import (
@@ -65,6 +65,8 @@ class RadialKernel(CoordinateKernel):
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
         check_coordinates(self, x.shape[1])
+        if not is_traced(self, x, y):
+            return _compiled_gram(self, x, y)
         return self.profile(squared_distances(x, y, self.lengthscale))
 
     def along(self, difference: Float[Array, "... s"]) -> Float[Array, "... s"]:
@@ -83,11 +85,16 @@ class RadialKernel(CoordinateKernel):
         return dim == 1
 
 
+@eqx.filter_jit
+def _compiled_gram(kernel: RadialKernel, x: Array, y: Array) -> Float[Array, "n m"]:
+    return kernel.gram(x, y)
+
+
 def squared_distances(
     x: Float[Array, "n d"], y: Float[Array, "m d"], lengthscale: ArrayLike = 1.0
 ) -> Float[Array, "n m"]:
     """Σ_j (x_ij - y_kj)² / lengthscale_j² by differences: all else cancels for close points."""
-    total = jnp.zeros((x.shape[0], y.shape[0]))
+    total: Any = 0.0
     scales = jnp.broadcast_to(1 / jnp.asarray(lengthscale), x.shape[1:])
     columns = list(zip(x.T, y.T, scales, strict=True))
     for start in range(0, len(columns), _COORDINATES_AT_ONCE):  # few at a time: one fused loop
@@ -129,15 +136,24 @@ class SquaredExponential(RadialKernel):
         # One loop for exp and sum; other kernels vectorise worse with the sum.
         return jnp.sum(self.gram(join_columns(y), join_columns(x)) * weights[None], 1)
 
+    def _far_tile(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
+        """Column after column: seldom needed, so that it should take no time to compile."""
+        columns = self._scale_rows(y).T, self._scale_rows(x).T
+
+        def add(total: Array, pair: tuple[Array, Array]) -> tuple[Array, None]:
+            return total + (pair[0][:, None] - pair[1][None]) ** 2, None
+
+        r2, _ = jax.lax.scan(add, jnp.zeros((y.shape[0], x.shape[0])), columns)
+        return jnp.sum(self.profile(r2) * weights[None], 1)
+
     def _fastest_sum(self, add: Callable[..., Array], y: Array, x: Array, weights: Array) -> Array:
         """By differences, or beyond one coordinate by a product, which keeps fewer digits.
 
         y·x - |y|²/2 - |x|²/2 cancels by about 1e-16 times the largest squared norm: far-flung data
         take differences.
         """
-        by_differences = partial(add, self._tile, split_columns(y), split_columns(x), weights)
         if x.shape[1] == 1:
-            return by_differences()
+            return add(self._tile, split_columns(y), split_columns(x), weights)
         center = jax.lax.stop_gradient(x.mean(0, keepdims=True))
         y_scaled, x_scaled = (self._scale_rows(rows - center) for rows in (y, x))
         features = gaussian_features(y_scaled, x_scaled)
@@ -145,7 +161,7 @@ class SquaredExponential(RadialKernel):
         return jax.lax.cond(
             largest < _LARGE_SQUARED_NORM,
             lambda: add(_product_tile, *features, weights),
-            by_differences,
+            lambda: add(self._far_tile, y, x, weights),
         )
 
 

@@ -13,3 +13,4 @@ from owlfi.measures.families import (
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
+from owlfi.measures.seed import Seed

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_array, as_count, as_rows, is_traced
+from owlfi._tools.arrays import as_jax, next_rung
+from owlfi._tools.checks import as_array, as_count, as_rows, check_size, is_traced
 from owlfi._tools.display import write_arguments, write_call
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import draw_levels
 from owlfi._tools.ranks import lift
 
 
@@ -50,6 +51,11 @@ class Measure(eqx.Module):
         """Whether at least its densities can: the quantiles of many families are scipy's."""
         return True
 
+    @property
+    def smooth(self) -> bool:
+        """Whether simulations can be smooth in it, so that weights can help: not in seeds."""
+        return True
+
     def from_uniform(self, v: Any) -> Float[Array, "... s"]:
         """Points of the measure from points of (0, 1)^s, so that every point set serves it.
 
@@ -60,12 +66,24 @@ class Measure(eqx.Module):
             outside = np.asarray(levels)[~((np.asarray(levels) >= 0) & (np.asarray(levels) <= 1))]
             if outside.size:
                 raise ValueError(f"v must hold levels between 0 and 1, got {outside[0]}")
-        return self.at_levels(levels)
+        if is_traced(levels, self) or not self.traceable:
+            return self.at_levels(levels)
+        rows = np.asarray(levels).reshape(-1, self.dim)
+        padded = np.full((next_rung(len(rows)), self.dim), 0.5)
+        padded[: len(rows)] = rows
+        found = np.asarray(_compiled_at_levels(self, as_jax(padded)))[: len(rows)]
+        return as_jax(found.reshape(levels.shape))
 
     def sample(self, key: Any, m: Any) -> Float[Array, "m s"]:
         """m independent draws."""
         shape = (as_count("m", m), self.dim)
-        return self.from_uniform(jax.random.uniform(as_key(key), shape, minval=2.0**-60))
+        check_size("m", *shape)
+        return self.from_uniform(draw_levels(key, shape))
+
+
+@eqx.filter_jit
+def _compiled_at_levels(measure: Measure, levels: Float[Array, "n s"]) -> Float[Array, "n s"]:
+    return measure.at_levels(levels)
 
 
 class Family(Measure):
@@ -131,7 +149,7 @@ class Family(Measure):
         levels = np.asarray(v)
         lower, upper = self.quantiles(np.minimum(levels, 1 - levels))
         u = np.where(levels > 0.5, upper, lower)  # from above there, where 1 - v has more digits
-        return jnp.asarray(u).clip(*(lift(end, u.ndim) for end in self.support))
+        return as_jax(u.clip(*(np.asarray(end) for end in self.support)))
 
     def log_density(self, u: Any) -> Float[Array, "..."]:
         u = as_coordinates("u", u, self.dim)
@@ -181,7 +199,8 @@ class LineFamily(Family):
 
 def as_coordinates(name: str, value: Any, dim: int) -> Float[Array, "... s"]:
     """An array whose last axis is the dim coordinates; a number will do where there is one."""
-    array = jnp.atleast_1d(as_array(name, value))
+    array = as_array(name, value)
+    array = array if array.ndim else array[None]
     if array.shape[-1] != dim:
         raise ValueError(
             f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape})"

@@ -9,6 +9,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, is_traced
 from owlfi._tools.display import write_arguments
 from owlfi._tools.ranks import lift
@@ -62,7 +63,8 @@ class Product(Measure):
     @property
     def support(self) -> tuple[Array, Array]:
         lows, highs = zip(*(part.support for part in self.parts), strict=True)
-        return jnp.concatenate(lows), jnp.concatenate(highs)
+        numpy = numpy_for(lows, highs)
+        return as_jax(numpy.concatenate(lows)), as_jax(numpy.concatenate(highs))
 
     def at_levels(self, v: Array) -> Array:
         pieces = [p.at_levels(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy
 from jax.scipy.special import gammaln, logsumexp, xlogy
 from jaxtyping import Array, Float
 

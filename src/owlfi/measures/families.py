@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy
 from jax.scipy.special import betaln, gammaln
 from jaxtyping import Array
 

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy
 from jax.typing import ArrayLike
 from jaxtyping import Array
 

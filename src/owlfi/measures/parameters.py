@@ -4,10 +4,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_count, is_traced
 
 Coordinates = Float[Array, " s"]
@@ -33,7 +33,8 @@ def coordinates(dim: Any, **parameters: Any) -> list[Coordinates]:
             f"each parameter must have one entry or dim = {size} of them, but {entries}"
         )
     with nullcontext() if is_traced(parameters) else jax.ensure_compile_time_eval():
-        return [jnp.broadcast_to(array, (size,)) for array in arrays.values()]
+        numpy = numpy_for(parameters)
+        return [as_jax(numpy.broadcast_to(array, (size,))) for array in arrays.values()]
 
 
 def check_order(low: Array, high: Array) -> None:
@@ -44,9 +45,9 @@ def check_order(low: Array, high: Array) -> None:
 
 def whole_line(parameter: Array) -> Ends:
     """The support of each coordinate that takes all numbers."""
-    return jnp.full_like(parameter, -jnp.inf), jnp.full_like(parameter, jnp.inf)
+    return as_jax(np.full(parameter.shape, -np.inf)), as_jax(np.full(parameter.shape, np.inf))
 
 
 def half_line(parameter: Array) -> Ends:
     """The support of each coordinate that takes positive numbers."""
-    return jnp.zeros_like(parameter), jnp.full_like(parameter, jnp.inf)
+    return as_jax(np.zeros(parameter.shape)), as_jax(np.full(parameter.shape, np.inf))

@@ -37,7 +37,8 @@ def herding(
     """
     measure = as_measure(measure)
     candidates = sobol(key, _CANDIDATES, measure)
-    c = base_kernel or SquaredExponential(median_heuristic(candidates))
+    median = SquaredExponential(median_heuristic(candidates))
+    c = median if base_kernel is None else base_kernel
     return candidates[_herd(c, candidates, embed(c, measure).mean(candidates), as_count("m", m))]
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import roots_genlaguerre, roots_hermitenorm, roots_jacobi, roots_legendre
-from scipy.stats import qmc
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import MOST_NUMBERS, as_count, check_size
 from owlfi._tools.keys import numpy_generator
 from owlfi.measures import (
     Beta,
@@ -31,9 +30,7 @@ from owlfi.measures import (
 )
 
 _BITS = 52
-_SOBOL_DIMENSIONS = qmc.Sobol.MAXDIM
 _LATTICE_EFFORT = 2**23
-_LARGEST_GRID = 2**27  # coordinates of all points: a gigabyte
 
 
 def iid(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
@@ -61,14 +58,14 @@ def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     >>> sobol(jax.random.key(0), 256, Normal(mean=0.0, sd=1.0, dim=2)).shape
     (256, 2)
     """
-    measure = as_measure(measure)
-    m = as_count("m", m)
-    if measure.dim > _SOBOL_DIMENSIONS:
+    measure, m = _as_size(measure, m)
+    most = scipy.stats.qmc.Sobol.MAXDIM
+    if measure.dim > most:
         raise ValueError(
-            f"sobol has at most {_SOBOL_DIMENSIONS} coordinates, the measure has {measure.dim}; "
+            f"sobol has at most {most} coordinates, the measure has {measure.dim}; "
             "use iid or latin_hypercube"
         )
-    engine = qmc.Sobol(measure.dim, bits=_BITS, rng=numpy_generator(key))
+    engine = scipy.stats.qmc.Sobol(measure.dim, bits=_BITS, rng=numpy_generator(key))
     cells = engine.random_base2((m - 1).bit_length())[:m]
     return _to_measure(cells + 0.5 ** (_BITS + 1), measure)  # inside the cells, never at 0
 
@@ -81,9 +78,9 @@ def halton(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     >>> halton(jax.random.key(0), 100, Uniform(dim=3)).shape
     (100, 3)
     """
-    measure = as_measure(measure)
-    engine = qmc.Halton(measure.dim, rng=numpy_generator(key))
-    return _to_measure(engine.random(as_count("m", m)), measure)
+    measure, m = _as_size(measure, m)
+    engine = scipy.stats.qmc.Halton(measure.dim, rng=numpy_generator(key))
+    return _to_measure(engine.random(m), measure)
 
 
 def latin_hypercube(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
@@ -94,9 +91,9 @@ def latin_hypercube(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m 
     >>> latin_hypercube(jax.random.key(0), 10, Uniform(dim=3)).shape
     (10, 3)
     """
-    measure = as_measure(measure)
-    engine = qmc.LatinHypercube(measure.dim, rng=numpy_generator(key))
-    return _to_measure(engine.random(as_count("m", m)), measure)
+    measure, m = _as_size(measure, m)
+    engine = scipy.stats.qmc.LatinHypercube(measure.dim, rng=numpy_generator(key))
+    return _to_measure(engine.random(m), measure)
 
 
 def lattice(key: PRNGKeyArray, m: int, measure: Any, *, tent: bool = False) -> Float[Array, "m s"]:
@@ -112,8 +109,7 @@ def lattice(key: PRNGKeyArray, m: int, measure: Any, *, tent: bool = False) -> F
     >>> lattice(jax.random.key(0), 64, Uniform(dim=2)).shape
     (64, 2)
     """
-    measure = as_measure(measure)
-    m = as_count("m", m)
+    measure, m = _as_size(measure, m)
     vector = _generating_vector(m, measure.dim)
     shift = numpy_generator(key).random(measure.dim)
     multiples = np.arange(m)[:, None] * vector % m  # whole numbers: no rounding builds up
@@ -137,7 +133,7 @@ def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:
     """
     measure = as_measure(measure)
     nodes = as_count("nodes", nodes)
-    if measure.dim * nodes**measure.dim > _LARGEST_GRID:
+    if measure.dim * nodes**measure.dim > MOST_NUMBERS:
         raise ValueError(
             f"nodes = {nodes} in {measure.dim} coordinates make {nodes}^{measure.dim} points, too "
             "many for memory; take fewer nodes, or m points of sobol, halton or lattice"
@@ -146,8 +142,15 @@ def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:
     return jnp.asarray(np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, measure.dim))
 
 
+def _as_size(measure: Any, m: Any) -> tuple[Measure, int]:
+    """The measure, and how many points of it; ValueError where they do not fit in memory."""
+    found, count = as_measure(measure), as_count("m", m)
+    check_size("m", count, found.dim)
+    return found, count
+
+
 def _to_measure(v: np.ndarray, measure: Measure) -> Float[Array, "m s"]:
-    return measure.from_uniform(jnp.asarray(np.clip(v, 2.0**-60, 1 - 2.0**-53)))
+    return measure.from_uniform(np.clip(v, 2.0**-60, 1 - 2.0**-53))
 
 
 def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
@@ -176,7 +179,7 @@ def _laguerre_nodes(nodes: int, power: float) -> np.ndarray:
     # scipy's polynomials overflow beyond 350 nodes, the recurrence does not.
     k = np.arange(1, nodes)
     recurrence = 2 * np.arange(nodes) + power + 1, np.sqrt(k * (k + power))
-    return refined if np.isfinite(refined).all() else eigvalsh_tridiagonal(*recurrence)
+    return refined if np.isfinite(refined).all() else scipy.linalg.eigvalsh_tridiagonal(*recurrence)
 
 
 @lru_cache

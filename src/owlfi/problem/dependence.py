@@ -1,8 +1,9 @@
 """Do rows depend on their neighbours? A series given as independent rows has errors too small."""
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
 
 _FALSE_ALARMS = 5e-5  # of all data sets with independent rows
 _FEWEST, _MOST = 20, 10_000  # rows that are looked at
@@ -49,11 +50,11 @@ def _correlate_neighbours(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     threshold is corrected for it (Cornish and Fisher 1938).
     """
     n, d = rows.shape
-    ranks = rankdata(rows, axis=0)
+    ranks = scipy.stats.rankdata(rows, axis=0)
     ranks = ranks - ranks.mean(0)
     spread = np.sqrt((ranks**2).mean(0))
     ranks = ranks / np.where(spread > 0, spread, 1.0)  # constant columns have correlation 0
     found = (ranks[1:] * ranks[:-1]).sum(0) / n
-    z = norm.isf(_FALSE_ALARMS / (2 * d))
+    z = -ndtri(_FALSE_ALARMS / (2 * d))
     skewness = (ranks**3).mean(0) ** 2 / np.sqrt(n)
     return found, (z + (z**2 - 1) / 6 * skewness) / np.sqrt(n) + 1 / n

@@ -4,7 +4,7 @@ Both have the same loops and derivatives, so that an algorithm is written once.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from operator import itemgetter
 from os import cpu_count
 from typing import Any, TypeVar, cast
@@ -31,11 +31,12 @@ class InJax:
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns."""
-        return generator(theta, u)
+        call = generator if is_traced(theta, u) else partial(_call, generator)
+        return call(theta, u)
 
     def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
         """The same: compiled programs raise nothing."""
-        return generator(theta, u)
+        return self.call(generator, theta, u)
 
     def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
         """The state once it is finished."""
@@ -138,6 +139,12 @@ def compile_where_it_runs(function: Kind) -> Kind:
         return chosen(owner, *arguments, **options)
 
     return cast(Kind, run)
+
+
+@eqx.filter_jit
+def _call(generator: Function, theta: Array, u: Array) -> Any:
+    """One program, not one for each operation."""
+    return generator(theta, u)
 
 
 def _stack(*arrays: Array) -> Array:

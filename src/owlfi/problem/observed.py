@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows
+from owlfi._tools.checks import as_names, as_path, as_rows
+from owlfi.problem.tables import read_table
 
 
 def as_observed(value: Any) -> Float[Array, "n d"]:
@@ -18,9 +18,7 @@ def as_observed(value: Any) -> Float[Array, "n d"]:
 def observe(value: Any) -> tuple[Float[Array, "n d"], tuple[str, ...] | None]:
     """The same with the names of the columns, None where they have none."""
     if isinstance(value, str | PathLike):
-        frame = _read_frame(value, None)
-        named = any(isinstance(name, str) for name in frame.columns)
-        return _as_rows_of(value, frame), tuple(map(str, frame.columns)) if named else None
+        return _read_columns(value, None)
     names = getattr(value, "columns", None)
     return as_rows("observed", value), None if names is None else tuple(map(str, names))
 
@@ -32,57 +30,44 @@ def name_columns(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     """
     if names is None:
         return tuple(f"column_{i}" for i in range(count))
-    if isinstance(names, str) or len(names) != count:
-        raise ValueError(f"columns must be {count} names, one for each column, got {names!r}")
-    return tuple(str(name) for name in names)
+    found = as_names("columns", names)
+    if len(found) != count:
+        raise ValueError(f"columns must be {count} names, one for each column, got {found!r}")
+    return found
 
 
 def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n d"]:
-    """Observations (n, d) from a CSV file.
+    """Observations (n, d) from a file of numbers, a row a line.
 
     columns: which to read, in this order, by the names in the first line; all where left out, and
         then a first line of numbers is data.
 
-    Raises ValueError for a file that is not there or empty, columns that it does not have, and
-    columns with text or gaps.
+    Numbers are separated by commas, semicolons, tabs, bars or spaces; where not by commas, these
+    may be decimal. Lines that begin with # are comments. Nothing else is left out.
+
+    Raises ValueError, naming the line, for a file that is not there or empty, columns that it does
+    not have, lines of different length, columns with text or gaps, a first line of which it is
+    not clear whether it holds names, and a first column without a name, which may be an index.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "rates.csv"
     >>> _ = file.write_text("day,rate\\n1,0.85\\n2,0.86\\n")
     >>> read_csv(file, ["rate"]).ravel()
     Array([0.85, 0.86], dtype=float64)
     """
-    return _as_rows_of(path, _read_frame(path, columns))
+    return _read_columns(path, columns)[0]
 
 
-def _as_rows_of(path: Any, frame: Any) -> Float[Array, "n d"]:
-    return as_rows(f"observed ({path})", frame.to_numpy(float))
-
-
-def _read_frame(path: Any, columns: Sequence[str] | None) -> Any:
-    import pandas as pd  # half a second that only files need
-
-    if not Path(path).is_file():
-        raise ValueError(f"observed is {str(path)!r}, but there is no such file")
-    try:
-        first = pd.read_csv(path, header=None, nrows=1)
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(f"observed is {str(path)!r}, which is empty") from error
-    named = not all(pd.api.types.is_numeric_dtype(first[name]) for name in first.columns)
-    frame = pd.read_csv(path, header=0 if named or columns is not None else None)
-    if frame.empty:
+def _read_columns(
+    path: Any, columns: Sequence[str] | None
+) -> tuple[Float[Array, "n d"], tuple[str, ...] | None]:
+    """Some columns of a file, or all, and their names where it has any."""
+    columns = None if columns is None else as_names("columns", columns)
+    table = read_table(as_path("observed", path))
+    names = table.take_names(required=columns is not None)
+    if not table.rows:
         raise ValueError(f"observed is {str(path)!r}, which has names of columns but no rows")
-    wanted = list(frame.columns) if columns is None else list(columns)
-    unknown = [name for name in wanted if name not in frame.columns]
-    if unknown:
-        raise ValueError(
-            f"columns has {unknown}, but {path} has {list(frame.columns)}; name some of these"
-        )
-    texts = [name for name in wanted if not pd.api.types.is_numeric_dtype(frame[name])]
-    if texts:
-        numbers = [name for name in wanted if name not in texts]
-        raise ValueError(
-            f"{path} has text in the columns {texts}; separate numbers by commas, and choose "
-            f"columns of numbers with read_csv(path, columns={numbers})"
-        )
-    return frame[wanted]
+    chosen = table.find_columns(names, columns)
+    numbers = as_rows(f"observed ({path})", table.numbers(chosen, names))
+    return numbers, None if names is None else tuple(names[j] for j in chosen)

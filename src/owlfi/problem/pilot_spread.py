@@ -1,13 +1,14 @@
 """Simulations at thetas of a wide prior, as far apart as those of a theta that fits."""
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.kernels.spread import typical_distance
 from owlfi.problem.problem import Problem
 
 
-def spread_factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "t 1 1"]:
+def spread_factors(problem: Problem, y: Float[np.ndarray, "t m d"]) -> Float[np.ndarray, "t 1 1"]:
     """What gives the simulations of each theta the spread of the observations, as k sees it.
 
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
@@ -15,15 +16,19 @@ def spread_factors(problem: Problem, y: Float[Array, "t m d"]) -> Float[Array, "
     """
     to_coordinates = problem.data_kernel.distance_coordinates()
     if to_coordinates is None or y.shape[1] < 2:
-        return jnp.ones((len(y), 1, 1))
-    spread = _spread(to_coordinates(problem.observed), jnp.nan)
+        return np.ones((len(y), 1, 1))
+    t, m, d = y.shape
+    rows = as_jax(np.concatenate([problem.observed, y.reshape(-1, d)]))
+    seen = np.asarray(to_coordinates(rows))
+    spread = _spread(seen[: -t * m], np.nan)
     if not spread > 0:  # all that k sees of the observations is equal
-        return jnp.ones((len(y), 1, 1))
-    return jnp.stack([spread / _spread(to_coordinates(r), spread) for r in y])[:, None, None]
+        return np.ones((t, 1, 1))
+    samples = seen[-t * m :].reshape(t, m, -1)
+    return np.array([spread / _spread(rows, spread) for rows in samples])[:, None, None]
 
 
-def _spread(rows: Float[Array, "m e"], otherwise: Array | float) -> Array | float:
+def _spread(rows: Float[np.ndarray, "m e"], otherwise: float) -> float:
     try:
-        return typical_distance(rows)
+        return float(typical_distance(as_jax(rows)))
     except ValueError:  # all rows are equal, or not finite
         return otherwise

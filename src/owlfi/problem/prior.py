@@ -3,11 +3,10 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_rows
+from owlfi._tools.checks import as_array, as_kind, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
@@ -33,6 +32,8 @@ class Prior(eqx.Module):
     marginals: tuple[Measure, ...]
 
     def __init__(self, **marginals: Any):
+        if not marginals:
+            raise ValueError("prior has no parameters; give Prior(name=measure, ...)")
         self.names = tuple(marginals)
         self.marginals = tuple(as_measure(marginal) for marginal in marginals.values())
         for name, marginal in zip(self.names, self.marginals, strict=True):
@@ -82,7 +83,7 @@ class Prior(eqx.Module):
 
     def from_uniform(self, v: Any) -> Float[Array, "n p"]:
         """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
-        return self.joint.from_uniform(jnp.asarray(v))
+        return self.joint.from_uniform(v)
 
     def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
         """The points of the unit cube whose quantiles are theta (n, p), by bisection."""
@@ -105,8 +106,7 @@ class Prior(eqx.Module):
         return high - low
 
     def _quartiles(self) -> Float[Array, "2 p"]:
-        levels = jnp.full((len(self.names), 2), jnp.array([0.25, 0.75])).T
-        return self.joint.from_uniform(levels)
+        return self.joint.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))
 
     def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
@@ -143,6 +143,11 @@ class Prior(eqx.Module):
         """The prior of some of the parameters, in the order given."""
         known = dict(zip(self.names, self.marginals, strict=True))
         return Prior(**{name: known[name] for name in names})
+
+
+def as_prior(prior: Any) -> Prior:
+    """Raises ValueError for anything else."""
+    return as_kind("prior", prior, Prior, "a Prior(name=measure, ...)")
 
 
 def _is_discrete(measure: Measure) -> bool:

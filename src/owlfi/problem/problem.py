@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import as_kind, is_traced
 from owlfi._tools.display import html_table, join, write_facts
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
-from owlfi.mmd import data_term, own_factors, squared_mmd
+from owlfi.mmd import own_factors, own_term, squared_mmd
 from owlfi.problem.dependence import tell_dependence
 from owlfi.problem.observed import name_columns, observe
 from owlfi.problem.predicted_spreads import predict_spreads
-from owlfi.problem.prior import Prior
+from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.simulations import Simulations, check_determined
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.problem.summaries import observe_summaries, summarise
@@ -143,8 +143,9 @@ class Problem(eqx.Module):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the observations, for the results of every method."""
-        return tell_dependence("observed", np.asarray(self.observed))
+        """What is wrong with observations and simulator, for the results of every method."""
+        told = tell_dependence("observed", np.asarray(self.observed))
+        return (*told, *self.simulator.warnings)
 
     def check_determined(self, thetas: Float[Array, "t p"], quadrature: Quadrature) -> int:
         """The calls of seeing that y is determined by theta and u, before long work.
@@ -196,12 +197,22 @@ class Problem(eqx.Module):
 
     def _sum_own(self) -> tuple[Array, Array]:
         """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n."""
-        own = self.data_kernel.diagonal(self.observed).mean()
-        return data_term(self.data_kernel, self.observed), own
+        return _sum_own(self.data_kernel, self.observed)
+
+
+@eqx.filter_jit
+def _sum_own(k: Kernel, x: Float[Array, "n d"]) -> tuple[Array, Array]:
+    shares = jnp.full(len(x), 1 / len(x))
+    return own_term(k, x, shares, unbiased=False), k.diagonal(x).mean()
+
+
+def as_problem(problem: Any) -> Problem:
+    """Raises ValueError for anything else."""
+    return as_kind("problem", problem, Problem, "a Problem(simulator, observed)")
 
 
 def _prior_of(simulator: Simulator, prior: Prior | None) -> Prior:
-    given = simulator.prior if prior is None else prior
+    given = simulator.prior if prior is None else as_prior(prior)
     if given is None:
         names = ", ".join(f"{name}=..." for name in simulator.parameters)
         raise ValueError(f"the simulator has no prior of its own; give prior=Prior({names})")

@@ -12,6 +12,7 @@ from owlfi._tools.ranks import lift
 Ends = tuple[Float[Array, " p"], Float[Array, " p"]]
 
 
+@jax.jit  # one program where it is called on its own
 def to_real(theta: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The real numbers of points strictly inside the intervals.
 
@@ -26,6 +27,7 @@ def to_real(theta: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     return jnp.where(both | above | below, bounded, theta)
 
 
+@jax.jit
 def from_real(v: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The inverse of `to_real`.
 

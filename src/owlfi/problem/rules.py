@@ -9,22 +9,23 @@ from functools import partial
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count, brief
-from owlfi._tools.keys import as_key
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count, as_kind, brief
+from owlfi._tools.keys import split_key
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.pilot_spread import spread_factors
-from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, simulate
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, as_simulations, simulate
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
+from owlfi.weights.certificate import Verdict
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.paper import median_weights
-from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
+from owlfi.weights.quadrature import Pilot, Quadrature, unweighted, unweighted_because
 from owlfi.weights.tuned import tuned_weights, weigh_alike
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
@@ -77,18 +78,14 @@ class Rule(eqx.Module):
         self.check_weighted("retune")
         known = quadrature.pilot
         # As many copies as the pilot has thetas: what was compiled for it serves again.
-        samples = y if known is None else jnp.broadcast_to(y, (len(known.thetas), *y.shape))
+        samples = y if known is None else np.broadcast_to(y, (len(known.thetas), *y.shape))
         measure, u = problem.simulator.measure, quadrature.points
         return tuned_weights(problem.data_kernel, measure, u, samples, most_noise=_MOST_NOISE)
 
 
 def as_rule(rule: Any) -> Rule:
     """Raises ValueError for anything else."""
-    if not isinstance(rule, Rule):
-        raise ValueError(
-            f"rule must be a rule such as owlfi.OptimallyWeighted(m=100), got {brief(rule)}"
-        )
-    return rule
+    return as_kind("rule", rule, Rule, "a rule such as owlfi.OptimallyWeighted(m=100)")
 
 
 def _as_point_set(points: Any) -> Points:
@@ -114,7 +111,7 @@ class VStatistic(Rule):
         return self.points is iid
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        u = self.points(key, self.m, problem.simulator.measure)
+        u = self.points(key, self.m, as_problem(problem).simulator.measure)
         return unweighted(u, independent=self.independent)
 
     def redraw(
@@ -136,7 +133,7 @@ class UStatistic(Rule):
         return True
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        u = iid(key, self.m, problem.simulator.measure)
+        u = iid(key, self.m, as_problem(problem).simulator.measure)
         return unweighted(u, independent=True, unbiased=True)
 
     def redraw(
@@ -194,9 +191,11 @@ class OptimallyWeighted(Rule):
         return self.thetas * self.m + MOST_CHECK_CALLS if self.tuned else 0
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        point_key, theta_key = jax.random.split(as_key(key))
-        measure = problem.simulator.measure
+        point_key, theta_key = split_key(key)
+        measure = as_problem(problem).simulator.measure
         u = self.points(point_key, self.m, measure)
+        if not measure.smooth:
+            return unweighted_because(u, Verdict.SEED, independent=True)
         if isinstance(self.base_kernel, Kernel):
             return optimal_weights(self.base_kernel, measure, u)
         if self.base_kernel == "median":
@@ -210,14 +209,18 @@ class OptimallyWeighted(Rule):
             keep_failed=True,
         )
         kept = _finite(runs.y, thetas)
-        rows = spread_factors(problem, runs.y[kept]) * runs.y[kept]
+        y = np.asarray(runs.y)[kept]
+        rows = spread_factors(problem, y) * y
         quadrature = tuned_weights(problem.data_kernel, measure, u, rows, most_noise=_MOST_NOISE)
-        return _with_pilot(quadrature, Pilot(thetas[kept], runs.y[kept], runs.calls))
+        pilot = Pilot(as_jax(np.asarray(thetas)[kept]), as_jax(y), runs.calls)
+        return _with_pilot(quadrature, pilot)
 
     def redraw(
         self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
     ) -> Quadrature | None:
         measure = problem.simulator.measure
+        if not measure.smooth:
+            return None
         designs = _draw_designs(self.points, key, problem, self.m, count)
         if quadrature.certificate is not None and quadrature.certificate.fit is not None:
             return weigh_alike(measure, quadrature, designs)
@@ -233,7 +236,7 @@ def _draw_designs(
     points: Points, key: Key[Array, ""], problem: Problem, m: int, count: int
 ) -> Float[Array, "r m s"]:
     measure = problem.simulator.measure
-    return jnp.stack([points(own, m, measure) for own in jax.random.split(key, count)])
+    return as_jax(np.stack([points(own, m, measure) for own in split_key(key, count)]))
 
 
 class Adaptive(Rule):
@@ -261,13 +264,13 @@ class Adaptive(Rule):
         return self.thetas * self.m + MOST_CHECK_CALLS
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        design_key, theta_key = jax.random.split(as_key(key))
-        simulator = problem.simulator
+        design_key, theta_key = split_key(key)
+        simulator = as_problem(problem).simulator
         thetas = problem.prior.sample(theta_key, self.thetas)
         k, noise = problem.data_kernel, simulator.measure
         design = adaptive_design(design_key, k, noise, self.m, most_noise=_MOST_NOISE)
         calls, factors = 0, None
-        y: list[Array] = []
+        y: list[np.ndarray] = []
         while design.left:
             u = design.ask()
             runs = simulate(
@@ -280,10 +283,13 @@ class Adaptive(Rule):
             )
             calls += runs.calls
             kept = _finite(runs.y, thetas)
-            factors = spread_factors(problem, runs.y) if factors is None else factors
-            thetas, factors, y = thetas[kept], factors[kept], [part[kept] for part in (*y, runs.y)]
+            new = np.asarray(runs.y)
+            factors = spread_factors(problem, new) if factors is None else factors
+            thetas, factors = thetas[kept], factors[kept]
+            y = [part[kept] for part in (*y, new)]
             design = _of_thetas(design, kept).tell(u, factors * y[-1])
-        return _with_pilot(design.quadrature(), Pilot(thetas, jnp.concatenate(y, 1), calls))
+        pilot = Pilot(thetas, as_jax(np.concatenate(y, 1)), calls)
+        return _with_pilot(design.quadrature(), pilot)
 
 
 def continue_design(
@@ -299,7 +305,7 @@ def continue_design(
 
     Raises ValueError for points of each theta's own, and where a run failed at every theta.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k()
     >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 50, model.measure))
     >>> problem = owlfi.Problem(model, x)
@@ -308,7 +314,8 @@ def continue_design(
     >>> continue_design(jax.random.key(3), problem, runs, more=5).ask().shape
     (5, 1)
     """
-    points, measure = runs.quadrature.points, problem.simulator.measure
+    points = as_simulations("runs", runs).quadrature.points
+    measure = as_problem(problem).simulator.measure
     if points.ndim != 2:
         raise ValueError(
             f"runs have points of each theta's own, shape {points.shape}; the next points serve "
@@ -316,7 +323,7 @@ def continue_design(
         )
     kept = _finite(runs.y, runs.thetas)
     found = np.asarray(problem.squared_mmd(runs.y[kept], runs.quadrature))
-    y = runs.y[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
+    y = np.asarray(runs.y)[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
     design = adaptive_design(key, problem.data_kernel, measure, as_count("more", more))
     sequence = jnp.concatenate([points, design.sequence])
     design = eqx.tree_at(lambda d: d.sequence, design, sequence)
@@ -325,7 +332,7 @@ def continue_design(
 
 def _finite(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
     """Which thetas gave finite numbers at all points."""
-    finite = np.asarray(jnp.isfinite(y).all((1, 2)))
+    finite = np.isfinite(y).all((1, 2))
     if not finite.any():
         raise ValueError(
             f"y is NaN or infinite for some u at all {len(thetas)} thetas of the prior that were "

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_array
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_array, as_kind
 from owlfi.measures import as_points
+from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.simulator import Simulator, check_finite
+from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.weights.quadrature import Quadrature
 
 CHECK_CALLS = 4
@@ -79,7 +81,7 @@ def simulate(
     >>> runs.y.shape, runs.calls
     ((2, 3, 1), 10)
     """
-    thetas, u = as_design(simulator, thetas, quadrature)
+    thetas, u = as_design(as_simulator(simulator), thetas, quadrature)
     checked = 0
     if check:
         checked = check_determined(simulator, thetas, u if u.ndim == 2 else u[0], columns)
@@ -87,6 +89,11 @@ def simulate(
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
+
+
+def as_simulations(name: str, runs: Any) -> Simulations:
+    """Raises ValueError for anything else."""
+    return as_kind(name, runs, Simulations, "Simulations, as of simulate(...) or a campaign")
 
 
 def as_design(
@@ -134,9 +141,9 @@ def check_determined(
     Returns the rows that it took. Raises ValueError where a row comes out differently alone or in
     another place, y has other columns, or, as the generator did, where that fails at all thetas.
     """
-    pair = jnp.concatenate([u, u])[:2]  # a single point beside itself
+    pair = as_jax(np.concatenate([u, u])[:2])  # a single point beside itself
     calls, errors = 0, []
-    for theta in thetas[:_TRIED]:
+    for theta in map(as_jax, np.asarray(thetas)[:_TRIED]):
         try:
             together = np.asarray(_run_once(simulator, theta, pair))
         except Exception as error:  # whatever it raises there, it may not elsewhere
@@ -166,8 +173,8 @@ def _check_rows(
     simulator: Simulator, theta: Array, pair: Array, together: Float[np.ndarray, "2 d"]
 ) -> int:
     """Each row on its own; returns the rows that took."""
-    for row, expected in zip(pair, together, strict=True):
-        alone = np.asarray(_run_once(simulator, theta, row[None]))[0]
+    for row, expected in zip(np.asarray(pair), together, strict=True):
+        alone = np.asarray(_run_once(simulator, theta, as_jax(row[None])))[0]
         if alone.shape != expected.shape:
             raise ValueError(
                 "y must have one dimension, the generator returned "
@@ -175,8 +182,8 @@ def _check_rows(
             )
         if not np.allclose(expected, alone, _REPEATED_DIGITS, _REPEATED_DIGITS, equal_nan=True):
             raise ValueError(
-                f"y is not determined by theta and u: at theta = {np.asarray(theta)}, u = "
-                f"{np.asarray(row)} the generator returned {expected} beside another row, and "
+                f"y is not determined by theta and u: at theta = {theta}, u = "
+                f"{row} the generator returned {expected} beside another row, and "
                 f"{alone} alone; take all random numbers from u, keep nothing from call to call, "
                 "and let row i of y depend on row i of u alone (a seed made from the digits of u "
                 "will not do: y must be smooth in u)"
@@ -187,7 +194,7 @@ def _check_rows(
 def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
     array = as_array("thetas", thetas)
     if array.ndim == 1:
-        array = array[:, None] if len(names) == 1 else array[None]
+        array = array.reshape(-1, 1) if len(names) == 1 else array.reshape(1, -1)
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "

@@ -1,6 +1,6 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_array, brief, is_traced
+from owlfi._tools.checks import as_array, as_kind, as_truth
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
 from owlfi.problem.jax_or_host import Runtime, choose_runtime
-from owlfi.problem.prior import Prior
+from owlfi.problem.prior import Prior, as_prior
+from owlfi.problem.recorded_noise.noise import Noise
+from owlfi.problem.recorded_noise.record import describe_recorded, record
+from owlfi.problem.wrapped import Fixed, FromUniform
 
 Generator = Callable[[Any, Any], Any]
 
@@ -61,17 +65,15 @@ class Simulator(eqx.Module):
             raise ValueError(f"generator must be a function of theta and u, got {generator!r}")
         self.generator = generator
         self.measure = as_measure(measure)
-        self.parameters = _as_names(parameters)
-        if prior is not None and not isinstance(prior, Prior):
-            raise ValueError(f"prior must be a Prior(name=measure, ...), got {brief(prior)}")
-        if prior is not None and prior.names != self.parameters:
+        self.parameters = as_parameters(parameters)
+        if prior is not None and as_prior(prior).names != self.parameters:
             raise ValueError(
                 f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
                 "the same ones in the same order"
             )
         self.prior = prior
-        self.theta = None if theta is None else _as_theta(theta, self.parameters)
-        self.on_host = self._fails_in_jax() if on_host is None else on_host
+        self.theta = None if theta is None else as_theta(theta, self.parameters)
+        self.on_host = self._fails_in_jax() if on_host is None else as_truth("on_host", on_host)
 
     def _fails_in_jax(self) -> bool:
         try:
@@ -81,6 +83,75 @@ class Simulator(eqx.Module):
         except Exception:  # whatever it is, the host will meet it again and show it
             return True
         return False
+
+    @classmethod
+    def from_random(
+        cls,
+        function: Any,
+        parameters: Any,
+        *,
+        prior: Any = None,
+        theta: Any = None,
+        argument: str | None = None,
+        draws: int | None = None,
+        vectorised: bool = False,
+        workers: int = 1,
+    ) -> "Simulator":
+        """The simulator of a function that draws random numbers, in NumPy or JAX, as it is written.
+
+        function: (theta, rng) -> one row y (d,), where rng has the methods of NumPy's generators.
+            Dry runs at 8 thetas of the prior (64 where they differ) find what it draws: u.
+        parameters, prior, theta: as of `Simulator`; prior or theta is needed.
+        argument: the name of the argument that takes random numbers: a generator, a "seed" for
+            default_rng, a "random_state", a JAX "key". The second where left out; a method of an
+            object that keeps a generator needs none.
+        draws: how many leading draws come from u, where their number changes from run to run; as
+            many as nearly all runs make where left out. Later ones come from a stream fixed by u.
+        vectorised: whether it is (theta, rng, m) -> m rows (m, d) from draws with leading axis m.
+
+        workers: how many processes compute rows that run on the host.
+
+        Raises ValueError for a function that draws nothing, or from elsewhere, whose y is not
+        determined by its draws, or is not one row of so many numbers; warns where some runs raise.
+
+        >>> from owlfi.measures import Uniform
+        >>> walk = lambda theta, rng: theta[0] * rng.normal(size=3).cumsum()
+        >>> model = Simulator.from_random(walk, ["step"], prior=Prior(step=Uniform(1, 2)))
+        >>> model.measure, model([2.0], [[1.0, -0.5, 0.25]])
+        (Normal(0.0, 1.0, dim=3), Array([[2. , 1. , 1.5]], dtype=float64))
+        """
+        names = as_parameters(parameters)
+        found = record(
+            function,
+            prior,
+            theta,
+            argument=argument,
+            draws=draws,
+            vectorised=vectorised,
+            workers=workers,
+        )
+        return cls(
+            found.generator, found.measure, names, prior=prior, theta=theta, on_host=found.on_host
+        )
+
+    @property
+    def noise(self) -> "Noise | Measure":
+        """What it draws and where, as a table; its measure where u is given to it as such."""
+        found = describe_recorded(self._innermost, self.prior, self.theta)
+        return self.measure if found is None else found
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with its noise, for the results of every method."""
+        return getattr(self._innermost, "warnings", ())
+
+    @property
+    def _innermost(self) -> Any:
+        """The generator without what is wrapped around it."""
+        found = self.generator
+        while hasattr(found, "generator"):
+            found = found.generator
+        return found
 
     def __repr__(self) -> str:
         where = "on the host" if self.on_host else "in JAX"
@@ -92,20 +163,20 @@ class Simulator(eqx.Module):
         Raises ValueError for a theta of the wrong length, u outside the measure's support, and a
         generator that does not return one row of real numbers for each row of u.
         """
-        theta = _as_theta(theta, self.parameters)
+        theta = as_theta(theta, self.parameters)
         u = as_points("u", u, self.measure)
         y = self.rows(theta, u)
-        check_finite(theta[None], u, y[None])
+        check_finite(theta, u, y)
         return y
 
     def rows(self, theta: Array, u: Array) -> Float[Array, "m d"]:
         """The same without looking at theta and u, for the inside of loops."""
-        return _as_sample(self.runtime.call(self.generator, theta, u), u.shape[0])
+        return as_sample(self.runtime.call(self.generator, theta, u), u.shape[0])
 
     def attempt(self, theta: Array, u: Array, columns: int) -> Float[Array, "m d"]:
         """The same with NaN where the generator raises on the host, for searches to go on."""
         y = self.runtime.attempt(self.generator, theta, u, columns)
-        return _as_sample(y, u.shape[0])
+        return as_sample(y, u.shape[0])
 
     @property
     def runtime(self) -> Runtime:
@@ -212,7 +283,7 @@ class Simulator(eqx.Module):
         places = tuple(self.parameters.index(name) for name in free)
         base = jnp.stack([numbers.get(name, jnp.zeros(())) for name in self.parameters])
         return Simulator(
-            _Fixed(self.generator, base, places, self.on_host),
+            Fixed(self.generator, base, places, self.on_host),
             self.measure,
             free,
             prior=self.prior.of(free) if self.prior is not None and free else None,
@@ -224,7 +295,7 @@ class Simulator(eqx.Module):
         """The same simulator with noise from the unit cube: G(theta, F⁻¹(v)) for uniform v."""
         host = self.on_host or not self.measure.traceable
         return Simulator(
-            _FromUniform(self.generator, self.measure, self.on_host),
+            FromUniform(self.generator, self.measure, self.on_host),
             Uniform(dim=self.measure.dim),
             self.parameters,
             prior=self.prior,
@@ -246,91 +317,5 @@ class RowsWithSlopes(NamedTuple):
 
 def as_simulator(simulator: Any) -> Simulator:
     """Raises ValueError for anything else."""
-    if not isinstance(simulator, Simulator):
-        raise ValueError(
-            f"simulator must be a Simulator(function, measure, parameters), got {brief(simulator)}"
-        )
-    return simulator
-
-
-def check_finite(thetas: Array, u: Array, y: Array) -> None:
-    """Raise ValueError for the first value of y (t, m, d) that is NaN or infinite."""
-    if is_traced(y):
-        return
-    bad = np.argwhere(~np.isfinite(np.asarray(y)))
-    if len(bad):
-        i, j, column = (int(index) for index in bad[0])
-        raise ValueError(
-            f"y has a value that is NaN or infinite: column {column} of point {j} at theta = "
-            f"{np.asarray(thetas[i])}, u = {np.asarray(u[i, j] if u.ndim == 3 else u[j])}; "
-            "mend the generator or narrow the range of theta"
-        )
-
-
-def _as_names(parameters: Any) -> tuple[str, ...]:
-    if isinstance(parameters, str) or not isinstance(parameters, Iterable):
-        raise ValueError(f"parameters must be a list of names, got {parameters!r}")
-    names = tuple(parameters)
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"parameters must be a list of names, got {names!r}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"parameters must have different names, got {names!r}")
-    return names
-
-
-def _as_theta(theta: Any, names: tuple[str, ...]) -> Float[Array, " p"]:
-    array = as_array("theta", theta)
-    if array.shape != (len(names),):
-        raise ValueError(
-            f"theta must hold the {len(names)} parameters {', '.join(names)}, "
-            f"got shape {array.shape}"
-        )
-    return array
-
-
-def _as_sample(y: Any, rows: int) -> Float[Array, "m d"]:
-    try:
-        sample = jnp.asarray(y)
-        if jnp.issubdtype(sample.dtype, jnp.complexfloating):
-            raise TypeError(f"complex numbers: {sample.dtype}")
-        sample = sample.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the generator must return an array of real numbers, got {type(y).__name__}"
-        ) from error
-    if sample.ndim == 1:
-        sample = sample[:, None]
-    if sample.ndim != 2 or sample.shape[0] != rows or sample.shape[1] == 0:
-        raise ValueError(
-            f"the generator must return an array (m, d) with one row for each of the {rows} rows "
-            f"of u, got shape {jnp.shape(y)}"
-        )
-    return sample
-
-
-class _Fixed(eqx.Module):
-    """A generator with some parameters held; the free ones are put into their places."""
-
-    generator: Generator
-    base: Array
-    places: tuple[int, ...] = eqx.field(static=True)
-    on_host: bool = eqx.field(static=True)
-
-    def __call__(self, theta: Any, u: Any) -> Any:
-        parts = [*self.base]
-        for place, value in zip(self.places, theta, strict=True):
-            parts[place] = value
-        return self.generator(choose_runtime(self.on_host).numpy.stack(parts), u)
-
-
-class _FromUniform(eqx.Module):
-    """A generator behind the quantile function of its noise."""
-
-    generator: Generator
-    measure: Measure
-    on_host: bool = eqx.field(static=True)
-
-    def __call__(self, theta: Any, v: Any) -> Any:
-        return self.generator(
-            theta, choose_runtime(self.on_host).numpy.asarray(self.measure.from_uniform(v))
-        )
+    expected = "a Simulator(function, measure, parameters)"
+    return as_kind("simulator", simulator, Simulator, expected)

@@ -3,15 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import norm
+from scipy.special import ndtri
 
+from owlfi._tools.arrays import as_jax
 from owlfi.results.files import register
 from owlfi.results.result import Result
 from owlfi.results.tables import as_level, table_rows, write_numbers
 
-_UNITS = norm.ppf(0.95)  # standard errors of an end of a 90% interval
+_UNITS = ndtri(0.95)  # standard errors of an end of a 90% interval
 
 
 @register
@@ -21,6 +22,7 @@ class Estimate(Result):
 
     `estimate["a"]` is the number estimated for the parameter a.
 
+    >>> import jax.numpy as jnp
     >>> estimate = Estimate(("a",), jnp.array([2.0]), jnp.array([[0.01]]), jnp.array(0.001), 512)
     >>> estimate
     Estimate(minimum distance; a: 2 ± 0.1; 512 simulator calls)
@@ -59,20 +61,23 @@ class Estimate(Result):
     @property
     def standard_errors(self) -> Float[Array, " p"]:
         """The square roots of the variances."""
-        return jnp.sqrt(jnp.diag(self.covariance))
+        return as_jax(np.sqrt(np.diag(self.covariance)))
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the interval that covers each parameter with this probability.
 
         A normal interval, or one from the profile of the squared MMD where it is no parabola.
         """
-        units = norm.ppf(0.5 + as_level(level) / 2)
-        usual = _UNITS * self.standard_errors
-        below, above = (usual if side is None else side for side in (self.below, self.above))
-        low, high = self.theta - units / _UNITS * below, self.theta + units / _UNITS * above
+        units = ndtri(0.5 + as_level(level) / 2)
+        theta, usual = np.asarray(self.theta), _UNITS * np.asarray(self.standard_errors)
+        below, above = (
+            usual if side is None else np.asarray(side) for side in (self.below, self.above)
+        )
+        low, high = theta - units / _UNITS * below, theta + units / _UNITS * above
         if self.ends is not None:
-            low, high = jnp.maximum(low, self.ends[0]), jnp.minimum(high, self.ends[1])
-        return low, high
+            least, most = np.asarray(self.ends)
+            low, high = np.maximum(low, least), np.minimum(high, most)
+        return as_jax(low), as_jax(high)
 
     def _table(self) -> list[list[str]]:
         low, high = self.interval(0.9)

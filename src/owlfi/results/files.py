@@ -3,11 +3,14 @@
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from owlfi._tools.checks import as_path
 
 Kind = TypeVar("Kind")
 _KINDS: dict[str, Any] = {}
@@ -16,21 +19,57 @@ _KINDS: dict[str, Any] = {}
 def load(path: Any) -> Any:
     """An estimate, a posterior or a test from the file that its `save` wrote.
 
+    Nothing in the file is executed.
+
     Raises FileNotFoundError where there is none, ValueError for any other file.
     """
-    if not _file(path).is_file():
-        raise FileNotFoundError(
-            f"there is no file {str(_file(path))!r}; give the path that save() returned"
-        )
+    file = _file(as_path("path", path))
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {str(file)!r}; give the path that save() gave")
     try:
-        with np.load(_file(path), allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            arrays = {name: jnp.asarray(file[name]) for name in file.files if name != "about"}
-        kind = _KINDS[about.pop("kind")]
-    except (OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no file that owlfi saved ({error})") from error
-    lists = {name: tuple(about.get(name, ())) for name in ("names", "warnings")}
-    return kind(**{**about, **lists}, **arrays)
+        return _read(file)
+    except Exception as error:  # of zip, NumPy, JSON or the types themselves: the file is no result
+        raise ValueError(f"{path} is no file that owlfi saved ({error!r})") from error
+
+
+def _read(path: Path) -> Any:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        arrays = {name: file[name] for name in file.files if name != "about"}
+    kind = _KINDS[about.pop("kind")]
+    lists = {name: _as_texts(name, about.get(name, [])) for name in ("names", "warnings")}
+    values = {**about, **lists, **arrays}
+    _check_values(kind, values)
+    return kind(**values | {name: jnp.asarray(array) for name, array in arrays.items()})
+
+
+def _as_texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"{name} must be a list of texts, got {value!r}")
+    return tuple(value)
+
+
+def _check_values(kind: Any, values: dict[str, Any]) -> None:
+    """ValueError for values of other types, or shapes that do not fit together."""
+    hints, sizes = get_type_hints(kind), {"p": len(values["names"])}
+    for name, value in values.items():
+        if not _fits(value, hints[name], sizes):
+            found = getattr(value, "shape", None) or type(value).__name__
+            raise ValueError(f"{name} must be {hints[name]}, got {found}")
+
+
+def _fits(value: Any, hint: Any, sizes: dict[str, int]) -> bool:
+    """Whether a value is of a type; arrays by the sizes of their axes, which are noted by name."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, one, sizes) for one in get_args(hint))
+    if not hasattr(hint, "dim_str"):
+        return isinstance(value, (float, int) if hint is float else get_origin(hint) or hint)
+    axes = hint.dim_str.split()
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim != len(axes):
+        return False
+    known = [int(axis) if axis.isdigit() else sizes.get(axis) for axis in axes]
+    sizes |= {axis: size for axis, size in zip(axes, value.shape, strict=True) if axis not in sizes}
+    return all(size in (None, n) for size, n in zip(known, value.shape, strict=True))
 
 
 def register(kind: type[Kind]) -> type[Kind]:

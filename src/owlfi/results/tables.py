@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from jaxtyping import Array
 
 from owlfi._tools.display import join
@@ -16,7 +17,7 @@ def as_level(level: Any) -> float:
 
 def table_rows(names: tuple[str, ...], columns: dict[str, Array]) -> list[list[str]]:
     """The headings, then a row for each parameter, with four digits."""
-    numbers = ([f"{float(value):.4g}" for value in column] for column in columns.values())
+    numbers = ([f"{value:.4g}" for value in np.asarray(column)] for column in columns.values())
     return [["parameter", *columns], *map(list, zip(names, *numbers, strict=True))]
 
 
@@ -30,5 +31,5 @@ def align(rows: list[list[str]]) -> str:
 
 def write_numbers(names: tuple[str, ...], values: Array, spreads: Array) -> str:
     """Each parameter on one line: a: 2 ± 0.1."""
-    numbers = zip(names, values, spreads, strict=True)
+    numbers = zip(names, np.asarray(values), np.asarray(spreads), strict=True)
     return join([f"{name}: {value:.4g} ± {spread:.2g}" for name, value, spread in numbers])

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, positive
@@ -171,6 +170,8 @@ class Adam(_Narrow):
     def minimise(
         self, key: Key[Array, ""], objective: Objective, bank: Bank, starts: Float[Array, "b p"]
     ) -> Minimum:
+        import optax
+
         optimizer = optax.adam(self.rate)
         counts = self.restarts, self.steps
         return minimise_by_descent(key, objective, bank, starts[1:], optimizer, *counts)

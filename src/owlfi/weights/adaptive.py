@@ -13,7 +13,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.checks import as_bound, as_count, as_rows
 from owlfi._tools.keys import as_key
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
@@ -143,8 +143,16 @@ def adaptive_design(
 
     m: counts every run, those of the pilot included.
     most_noise: a bound on m Σ w_i², as of `tuned_weights`.
+
+    Raises ValueError for seeds, in which nothing is smooth.
     """
     measure, m = as_measure(measure), as_count("m", m)
+    if not measure.smooth:
+        raise ValueError(
+            "adaptive designs choose points by how y varies with u, which is a seed here; use "
+            "OptimallyWeighted or VStatistic"
+        )
+    most_noise = as_bound("most_noise", most_noise)
     keys = jax.random.split(as_key(key), 3)
     narrow, wide = (sobol(k, _CANDIDATES, Uniform(dim=measure.dim)) for k in keys[1:])
     spread = 2.0 if measure.dim == 1 else 1 + 0.9 / measure.dim

@@ -27,6 +27,7 @@ class Verdict(IntEnum):
     HARMFUL = 4
     EXPLODING = 5
     VANISHING = 6
+    SEED = 7
 
 
 class Certificate(eqx.Module):
@@ -105,6 +106,13 @@ def _tell_gain(m: int, certificate: Certificate) -> str:
                 "Equal weights are used: optimal ones nearly vanish (they sum to less than "
                 f"{SMALLEST_SUM}), since the kernel sees too little around these {m} points. Use "
                 "base_kernel='tuned', or more points."
+            )
+        case Verdict.SEED:
+            return (
+                f"Equal weights are used for the {m} runs: u is a seed, in which nothing is "
+                "smooth. Everything works, at the rate of independent draws; derivatives and the "
+                "gain of weights are lost. To have them, let the program take its random numbers "
+                "as u (docs/simulators.md), or draw them in Python with Simulator.from_random."
             )
         case Verdict.UNEXPLAINED:
             return (

@@ -4,6 +4,7 @@ The optimal weights w = C⁻¹ z (eq. 6 of the paper) minimise the worst-case er
 I - 2 wᵀz + wᵀCw over the unit ball of the base kernel's space.
 """
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -63,12 +64,7 @@ def optimal_weights(
             f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
             "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
         )
-    designs = u.reshape(-1, *u.shape[-2:])
-    z = _means(embedding, designs)
-    solutions = _solve_dense(base_kernel, designs, z, embedding.norm2, jitter)
-    return _as_quadrature(
-        u, jax.tree.map(lambda a: a.reshape(*u.shape[:-2], *a.shape[1:]), solutions)
-    )
+    return _solve_dense(base_kernel, u, *_embed(embedding, u), jitter)
 
 
 def squared_worst_case_error(
@@ -107,6 +103,19 @@ def equal_weights(base_kernel: Kernel, measure: Any, points: Any) -> Quadrature:
     return Quadrature(u, equal_shares(u), error, jnp.ones_like(error), jnp.zeros_like(error))
 
 
+def _embed(embedding: Embedding, u: Array) -> tuple[Array, Array]:
+    """z (..., m) and I, by one program where the numbers of the measure are not needed."""
+    if embedding.measure.traceable_density and not is_traced(embedding, u):
+        with suppress(ValueError):  # no closed form
+            return _compiled_embed(embedding, u)
+    return _means(embedding, u), embedding.norm2
+
+
+@eqx.filter_jit
+def _compiled_embed(embedding: Embedding, u: Array) -> tuple[Array, Array]:
+    return _means(embedding, u), embedding.norm2
+
+
 def _means(embedding: Embedding, u: Array) -> Array:
     return embedding.mean(u.reshape(-1, u.shape[-1])).reshape(u.shape[:-1])
 
@@ -135,18 +144,20 @@ def _as_quadrature(u: Array, solution: Solution) -> Quadrature:
 
 @eqx.filter_jit
 def _solve_dense(
-    base_kernel: Kernel, designs: Array, z: Array, norm2: Array, nugget: Array
-) -> Solution:
-    """Weights for designs (b, m, s) with embeddings z (b, m)."""
+    base_kernel: Kernel, u: Array, z: Array, norm2: Array, nugget: Array
+) -> Quadrature:
+    """Weights for designs (..., m, s) with embeddings z (..., m)."""
 
     def solve(design: tuple[Array, Array]) -> Solution:
-        u, zu = design
-        return solve_gram(base_kernel.gram(u, u), zu, norm2, nugget)
+        points, means = design
+        return solve_gram(base_kernel.gram(points, points), means, norm2, nugget)
 
     # Side by side only while small: XLA's batched triangular solve is slow, LAPACK's is not.
-    m = designs.shape[1]
-    at_once = min(designs.shape[0], _ENTRIES_AT_ONCE // m**2) if m <= _SMALL_DESIGN else None
-    return jax.lax.map(solve, (designs, z), batch_size=at_once)
+    batch, m = u.shape[:-2], u.shape[-2]
+    designs = u.reshape(-1, *u.shape[-2:]), z.reshape(-1, m)
+    at_once = min(len(designs[0]), _ENTRIES_AT_ONCE // m**2) if m <= _SMALL_DESIGN else None
+    found = jax.lax.map(solve, designs, batch_size=at_once)
+    return _as_quadrature(u, jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found))
 
 
 def solve_gram(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:
@@ -198,5 +209,6 @@ def _solve(factor: Array, b: Array) -> Array:
 
 def _inverse_norm(factor: Array) -> Array:
     """The norm of the inverse by two steps of inverse iteration from a random vector."""
-    y = _solve(factor, jax.random.normal(jax.random.key(0), factor.shape[:1]))
+    start = np.random.default_rng(0).standard_normal(factor.shape[0])
+    y = _solve(factor, jnp.asarray(start))
     return jnp.linalg.norm(_solve(factor, y / jnp.linalg.norm(y)))

@@ -9,9 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import is_traced
 from owlfi._tools.display import count, html_table, write_facts
-from owlfi.weights.certificate import Certificate, explanation, tell_sum
+from owlfi.weights.certificate import (
+    Certificate,
+    Verdict,
+    explanation,
+    tell_sum,
+    without_estimate,
+)
 
 
 class Pilot(eqx.Module):
@@ -98,9 +105,13 @@ class Quadrature(eqx.Module):
 
         None stands for that of independent points, 0 is taken where there is no estimate.
         """
+        if self.independent:
+            return None
         if self.certificate is None:
-            return None if self.independent else jnp.zeros(())
-        return jnp.maximum(jnp.nan_to_num(self.certificate.excess), 0.0)
+            return jnp.zeros(())
+        excess = self.certificate.excess
+        numpy = numpy_for(excess)
+        return as_jax(numpy.maximum(numpy.nan_to_num(excess), 0.0))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -120,10 +131,17 @@ def unweighted(
     points: Float[Array, "... m s"], *, independent: bool = False, unbiased: bool = False
 ) -> Quadrature:
     """Equal weights without a base kernel, so without a worst-case error."""
-    blank = jnp.ones(points.shape[:-2])
-    shares, none = equal_shares(points), jnp.nan * blank
-    scalars = none, blank, 0 * blank
+    none, one, zero = (as_jax(np.full(points.shape[:-2], each)) for each in (np.nan, 1.0, 0.0))
+    shares, scalars = equal_shares(points), (none, one, zero)
     return Quadrature(points, shares, *scalars, unbiased=unbiased, independent=independent)
+
+
+def unweighted_because(
+    points: Float[Array, "... m s"], verdict: Verdict, *, independent: bool = False
+) -> Quadrature:
+    """Equal weights that say why they are."""
+    quadrature = unweighted(points, independent=independent)
+    return with_certificate(quadrature, without_estimate(points, verdict))
 
 
 def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadrature:
@@ -135,4 +153,4 @@ def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadra
 
 def equal_shares(u: Float[Array, "... m s"]) -> Float[Array, "... m"]:
     """1/m for each point."""
-    return jnp.full(u.shape[:-1], 1 / u.shape[-2], float)
+    return as_jax(np.full(u.shape[:-1], 1 / u.shape[-2]))

@@ -1,7 +1,8 @@
 """Optimal weights under the base kernel that fits the simulations, with a certificate."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -9,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_bound, as_rows
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
@@ -18,7 +20,6 @@ from owlfi.weights.certificate import (
     LARGEST_UNEXPLAINED,
     Certificate,
     Verdict,
-    without_estimate,
 )
 from owlfi.weights.coordinates import coordinate_systems
 from owlfi.weights.kernel_fit import (
@@ -30,7 +31,9 @@ from owlfi.weights.kernel_fit import (
     fit,
 )
 from owlfi.weights.optimal import solve_gram
-from owlfi.weights.quadrature import Quadrature, unweighted, with_certificate
+from owlfi.weights.quadrature import Quadrature, unweighted, unweighted_because
+
+Tree = TypeVar("Tree")
 
 _LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
 FEWEST = 4
@@ -72,11 +75,21 @@ def tuned_weights(
     k, measure = as_kernel(data_kernel), as_measure(measure)
     u = as_points("points", points, measure, batched=True)
     samples = _as_samples(u, as_rows("y", y, batched=True))
+    if not measure.smooth:
+        return unweighted_because(u, Verdict.SEED, independent=True)
     if u.shape[-2] < FEWEST:
-        return with_certificate(unweighted(u), without_estimate(u, Verdict.TOO_FEW))
-    designs = u.reshape(-1, *u.shape[-2:])
-    tuned = tune(k, measure, designs, samples, most_noise=most_noise).quadrature
-    return jax.tree.map(lambda leaf: leaf.reshape(*u.shape[:-2], *leaf.shape[1:]), tuned)
+        return unweighted_because(u, Verdict.TOO_FEW)
+    designs, bound = (
+        as_jax(np.asarray(u).reshape(-1, *u.shape[-2:])),
+        as_bound("most_noise", most_noise),
+    )
+    tuned = tune(k, measure, designs, samples, most_noise=bound).quadrature
+    return _map_leaves(lambda leaf: leaf.reshape(u.shape[:-2] + leaf.shape[1:]), tuned)
+
+
+def _map_leaves(function: Callable[..., np.ndarray], *trees: Tree) -> Tree:
+    """On the host."""
+    return jax.tree.map(lambda *leaves: as_jax(function(*map(np.asarray, leaves))), *trees)
 
 
 def _as_samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
@@ -87,7 +100,7 @@ def _as_samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
             f"the leading axis of the points if they have one; got shape {y.shape} for points of "
             f"shape {u.shape}"
         )
-    return y.reshape(batch[0] if batch else 1, -1, *y.shape[-2:])
+    return as_jax(np.asarray(y).reshape(batch[0] if batch else 1, -1, *y.shape[-2:]))
 
 
 class Tuning(NamedTuple):
@@ -116,21 +129,19 @@ def tune(
     known: kernels fitted to other designs, which may serve these better than a fit of their own.
     most_noise: as of `tuned_weights`.
     """
-    m = designs.shape[1]
-    plain = jnp.full(m, 1 / m) if plain is None else plain
+    plain = as_jax(np.full(designs.shape[1], 1 / designs.shape[1])) if plain is None else plain
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
-    grams = _data_grams(data_kernel, samples[..., :_LARGEST_FIT, :])
-    first = jnp.stack(systems, 1)[:, :, :_LARGEST_FIT]
+    grams = _data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
+    stacked, early = np.stack(systems, 1), np.asarray(plain)[:_LARGEST_FIT]
+    first, typical = as_jax(stacked[:, :, :_LARGEST_FIT]), as_jax(early / early.sum())
     scales = np.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
-    outermost = outermost_points(measure, designs[:, :_LARGEST_FIT])
-    typical = plain[:_LARGEST_FIT] / plain[:_LARGEST_FIT].sum()
-    fitted = fit(first, grams, jnp.asarray(scales), jnp.asarray(outermost), typical)
+    outermost = as_jax(outermost_points(measure, np.asarray(designs)[:, :_LARGEST_FIT]))
+    fitted = fit(first, grams, as_jax(scales), outermost, typical)
     if known is not None:
-        fitted = choose_better(fitted, known, first, grams, jnp.asarray(outermost), typical)
-    points = jnp.stack(systems, 1)[jnp.arange(len(designs)), fitted.coordinates]
-    calm, equal = _solve(
-        points, *_embed_designs(laws, points, fitted), fitted, plain, jnp.array(most_noise)
-    )
+        fitted = choose_better(fitted, known, first, grams, outermost, typical)
+    points = as_jax(stacked[np.arange(len(designs)), fitted.coordinates])
+    embedded = _embed_designs(laws, points, fitted)
+    calm, equal = _solve(points, *embedded, fitted, plain, as_jax(np.float64(most_noise)))
     quadrature = _certify(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
@@ -143,15 +154,16 @@ def weigh_alike(
     if certificate is None or certificate.fit is None or int(certificate.verdict):
         return unweighted(designs)
     m = designs.shape[1]
-    fitted = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], certificate.fit)
+    fitted = _map_leaves(lambda leaf: leaf[None], certificate.fit)
     laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
-    points, plain = systems[int(certificate.fit.coordinates)], jnp.full(m, 1 / m)
-    most = 1.5 * m * (quadrature.weights**2).sum()  # hardly noisier than the one that was tuned
+    points, plain = systems[int(certificate.fit.coordinates)], as_jax(np.full(m, 1 / m))
+    squares = (np.asarray(quadrature.weights) ** 2).sum()
+    most = as_jax(1.5 * m * squares)  # hardly noisier than the one that was tuned
     parts = []
     for design in points:  # one at a time, by the program that served the first
-        embedded = _embed_designs(laws, design[None], fitted)
-        parts.append(_solve(design[None], *embedded, fitted, plain, most)[0])
-    found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        one = as_jax(design[None])
+        parts.append(_solve(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
+    found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
     return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
 
 
@@ -196,13 +208,13 @@ def _data_grams(data_kernel: Kernel, samples: Array) -> Float[Array, "b t m m"]:
 def natural_scales(measure: Measure, designs: Array) -> np.ndarray:
     """The natural width of each coordinate, as a standard deviation."""
     quartiles = np.repeat([[0.25], [0.75]], measure.dim, axis=1)
-    low, high = np.asarray(measure.from_uniform(jnp.asarray(quartiles)))
-    spread = np.std(designs, axis=(0, 1))  # where all quartiles of a discrete measure agree
+    low, high = np.asarray(measure.from_uniform(quartiles))
+    spread = np.asarray(designs).std((0, 1))  # where all quartiles of a discrete measure agree
     scales = np.where(high > low, (high - low) / _NORMAL_IQR, spread)
     return np.where(scales > 0, scales, 1.0)
 
 
-def outermost_points(measure: Measure, designs: Array) -> np.ndarray:
+def outermost_points(measure: Measure, designs: Array | np.ndarray) -> np.ndarray:
     """Weights (b, m) on the last point of each coordinate towards each end that is infinite."""
     u, (low, high) = np.asarray(designs), map(np.asarray, measure.support)
     ends = np.concatenate([u.argmin(1), u.argmax(1)], -1)
@@ -216,15 +228,14 @@ def _embed_designs(
     laws: tuple[Measure, ...], points: Array, fitted: KernelFit
 ) -> tuple[Array, Array]:
     """z (b, m) and norm2 (b,) of each design's own kernel, without its constant."""
-    z, norm2 = jnp.zeros(points.shape[:2]), jnp.zeros(len(points))
+    z, norm2 = np.zeros(points.shape[:2]), np.zeros(len(points))
     pairs = np.stack([fitted.coordinates, fitted.family], 1)
+    lengthscales, u = np.asarray(fitted.lengthscale), np.asarray(points)
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
-        means, norms = _embed_side_by_side(
-            int(family), laws[law], fitted.lengthscale[chosen], points[chosen]
-        )
-        z, norm2 = z.at[chosen].set(means), norm2.at[chosen].set(norms)
-    return z, norm2
+        own = as_jax(lengthscales[chosen]), as_jax(u[chosen])
+        z[chosen], norm2[chosen] = _embed_side_by_side(int(family), laws[law], *own)
+    return as_jax(z), as_jax(norm2)
 
 
 def _embed_side_by_side(
@@ -292,19 +303,26 @@ def _calm(
         risk = _risk(gram, z, norm2, nugget, found.weights)
         return _Weights(found.weights, risk, found.condition, found.nugget)
 
-    best = solve(nugget)
-    limit = _CALM * jnp.maximum(best.risk, _ROUNDING * norm2)
-
-    def calmer_is_better(pair: tuple[_Weights, _Weights]) -> Array:
-        size, squares = jnp.abs(pair[0].weights).sum(), (pair[0].weights ** 2).sum()
-        flat = (size > _CALM_SUM) & (pair[1].risk <= limit)
+    def calmer_is_better(now: _Weights, calmer: _Weights, limit: Array) -> Array:
+        size, squares = jnp.abs(now.weights).sum(), (now.weights**2).sum()
+        flat = (size > _CALM_SUM) & (calmer.risk <= limit)
         explodes = (size > LARGEST_ABSOLUTE_SUM) | (squares > largest_square_sum)
-        return (explodes | flat) & (pair[0].nugget < 1)
+        return (explodes | flat) & (now.nugget < 1)
 
-    def calm_further(pair: tuple[_Weights, _Weights]) -> tuple[_Weights, _Weights]:
-        return pair[1], solve(10 * pair[1].nugget)
+    State = tuple[Array, _Weights, _Weights, Array]
 
-    return jax.lax.while_loop(calmer_is_better, calm_further, (best, solve(10 * best.nugget)))[0]
+    def is_unfinished(state: State) -> Array:
+        return (state[0] < 2) | calmer_is_better(*state[1:])
+
+    def calm_further(state: State) -> State:  # one solve for all: it is compiled once
+        solved, _, calmer, limit = state
+        found = solve(jnp.where(solved == 0, nugget, 10 * calmer.nugget))
+        least = _CALM * jnp.maximum(found.risk, _ROUNDING * norm2)
+        return solved + 1, calmer, found, jnp.where(solved == 0, least, limit)
+
+    nothing = _Weights(jnp.zeros_like(z), norm2, norm2, norm2)
+    begin = jnp.array(0), nothing, nothing, norm2
+    return jax.lax.while_loop(is_unfinished, calm_further, begin)[1]
 
 
 def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:

@@ -4,15 +4,16 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.tangent import Designs, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
@@ -56,10 +57,11 @@ class Assessed(NamedTuple):
 
     def theta(self, bounds: Ends) -> Float[Array, " p"]:
         """The estimate: the minimum, shifted to that of the mean of other designs."""
-        minimum, shift = self.landing.minimum.theta, self.errors.sandwich.shift
-        room = jnp.where(shift < 0, minimum - bounds[0], bounds[1] - minimum)
-        share = jnp.minimum(1.0, _ROOM * room / jnp.where(shift == 0, 1.0, jnp.abs(shift)))
-        return minimum + shift * share.min()
+        minimum = np.asarray(self.landing.minimum.theta)
+        shift, (low, high) = np.asarray(self.errors.sandwich.shift), map(np.asarray, bounds)
+        room = np.where(shift < 0, minimum - low, high - minimum)
+        share = np.minimum(1.0, _ROOM * room / np.where(shift == 0, 1.0, np.abs(shift)))
+        return as_jax(minimum + shift * share.min())
 
 
 def assess(
@@ -78,7 +80,7 @@ def assess(
     calls = errors.calls.add(other=looked)
     if normal.all():
         return Assessed(way, landing, errors, usual, calls)
-    rough, looked = is_rough(objective, theta)
+    rough, looked = is_rough(coarsen(objective, 1.0), theta)
     calls = calls.add(other=looked)
     if tries and rough:
         other: Way = ByRegression(way.steps)
@@ -126,10 +128,19 @@ def redraw(
     if quadrature is None:
         return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
-    finished = jax.vmap(lambda rows, w: stage.objective.on(rows, w).finished(rows))
-    kept = finished(y, quadrature.weights)
-    enough = np.asarray(kept.enough)
-    return Designs(kept.y[enough], kept.weights[enough]), y.shape[0] * y.shape[1]
+    designs, enough = _leave_out_failed(stage.objective, y, quadrature.weights)
+    if not np.asarray(enough).all():
+        designs = jax.tree.map(lambda leaf: leaf[np.asarray(enough)], designs)
+    return designs, y.shape[0] * y.shape[1]
+
+
+@eqx.filter_jit
+def _leave_out_failed(
+    objective: Objective, y: Float[Array, "r m d"], weights: Float[Array, "r m"]
+) -> tuple[Designs, Bool[Array, " r"]]:
+    """The designs without simulations that failed, and which have enough others."""
+    kept = jax.vmap(lambda rows, w: objective.on(rows, w).finished(rows))(y, weights)
+    return Designs(kept.y, kept.weights), kept.enough
 
 
 @compile_where_it_runs

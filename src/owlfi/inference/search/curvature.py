@@ -1,6 +1,6 @@
 """How the squared MMD bends as simulations move: its derivatives by y, along some directions.
 
-Of sums of Gaussians the first two derivatives are moments of the same exponentials.
+Of sums of Gaussians the value and both derivatives come from the same exponentials.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from owlfi.kernels import Kernel
 from owlfi.kernels.radial import gaussian_features
 from owlfi.mmd import own_factors, simulated_term
 
-_PAIRS = 2**21  # whose exponentials may be held
+_HELD = 2**22  # numbers that may be held: one for each pair of rows and direction
 _FEW_COORDINATES = 8  # beyond, all second moments cost more than some directions
 
 
@@ -39,10 +39,14 @@ def curve(
     unbiased: bool,
 ) -> Curved:
     """Its value, slope and curvature along the directions ∂_a y in which all rows move."""
-    to_gaussian = k.gaussian_coordinates()
-    held = y.shape[0] * max(y.shape[0], x.shape[0])
-    if to_gaussian is not None and y.shape[1] <= _FEW_COORDINATES and held <= _PAIRS:
-        return _curve_gaussian(to_gaussian, y, directions, x, w, v, unbiased)
+    function, inner = k.mapped()
+    to_gaussian = inner.gaussian_coordinates()
+    held = len(directions) * y.shape[0] * max(y.shape[0], x.shape[0])
+    if to_gaussian is not None and held <= _HELD:
+        linear = to_gaussian
+        return _curve_gaussian(
+            lambda rows: linear(function(rows)), y, directions, x, w, v, unbiased
+        )
     value_and_slope = jax.value_and_grad(lambda rows: simulated_term(k, rows, x, w, v, unbiased))
     (value, slope), tangent = jax.linearize(value_and_slope, y)
     changes = jax.lax.map(lambda t: tangent(t)[1], directions)
@@ -62,72 +66,105 @@ def _curve_gaussian(
     v: Array,
     unbiased: bool,
 ) -> Curved:
-    """The same by moments: all directions share the exponentials."""
+    """The same where k(x, y) = exp(-|f(x) - f(y)|²/2): all directions share the exponentials."""
+    x = to_gaussian(x)
     center = x.mean(0, keepdims=True)
-    y, back = jax.vjp(lambda rows: to_gaussian(rows - center), y)
-    x, directions = to_gaussian(x - center), jax.vmap(to_gaussian)(directions)
-    gram = gaussian_gram(y, y)
-    own = gaussian_field(gram, y, y, w)
-    data = gaussian_field(gaussian_gram(y, x), y, x, v)
+
+    def place(rows: Array) -> Array:
+        return to_gaussian(rows) - center
+
+    (z, back), x = jax.vjp(place, y), x - center
+    moves = jax.vmap(jax.linearize(place, y)[1])(directions)
+    gram, bend = gaussian_gram(z, z), _choose_bend(z)
+    own, data = bend(gram, z, moves, z, w, w), bend(gaussian_gram(z, x), z, moves, x, w, v)
     pairs, single = own_factors(len(w), unbiased)  # k(y, y) = 1
-    value = w @ (pairs * own.value - 2 * data.value) - single
-    slope = 2 * w[:, None] * (pairs * own.gradient - data.gradient)
-    blocks = 2 * w[:, None, None] * (pairs * own.hessian - data.hessian)
-    around = jnp.einsum("aid,ide,bie->ab", directions, blocks, directions)
-    mixed = 2 * pairs * mixed_curvature(gram, y, w, directions)
-    return Curved(value, back(slope)[0], jnp.tensordot(directions, slope, 2), around + mixed)
+    value = pairs * own.value - 2 * data.value - single
+    slope = 2 * (pairs * own.slope - data.slope)
+    mixed = _mix(w[:, None] * gram * w[None], z, moves)
+    curvature = 2 * (pairs * (own.curvature + mixed) - data.curvature)
+    bent = jax.linearize(jax.grad(lambda rows: jnp.vdot(slope, place(rows))), y)[1]  # by f''
+    curvature = curvature + jnp.tensordot(directions, jax.vmap(bent)(directions), [[1, 2], [1, 2]])
+    return _along(value, back(slope)[0], directions, curvature)
 
 
-class Field(NamedTuple):
-    """A function of points in d dimensions, and its derivatives at each of m points."""
+class Bent(NamedTuple):
+    """Σ w_i v_j k(z_i, x_j), k = exp(-|z_i - x_j|²/2), and its derivatives by z along moves ∂_a z.
 
-    value: Float[Array, " m"]
-    gradient: Float[Array, "m d"]
-    hessian: Float[Array, "m d d"]
-
-
-def gaussian_field(
-    gram: Float[Array, "m n"],
-    y: Float[Array, "m d"],
-    x: Float[Array, "n d"],
-    shares: Float[Array, " n"],
-) -> Field:
-    """Of y ↦ Σ_j v_j exp(-|y - x_j|²/2), given all exponentials (`gaussian_gram`).
-
-    With the moments S_0 = Σ v k, S_1 = Σ v k x and S_2 = Σ v k x xᵀ, the gradient is S_1 - S_0 y
-    and the Hessian S_2 - S_1 yᵀ - y S_1ᵀ + S_0 (y yᵀ - I).
+    With δ_a = ∂_a z_i · (z_i - x_j) the curvature is Σ w_i v_j k (δ_a δ_b - ∂_a z_i · ∂_b z_i).
     """
-    m, d = y.shape
+
+    value: Float[Array, ""]
+    slope: Float[Array, "m d"]
+    curvature: Float[Array, "p p"]
+
+
+Bend = Callable[[Array, Array, Array, Array, Array, Array], Bent]
+
+
+def _choose_bend(z: Float[Array, "m d"]) -> Bend:
+    return _bend_by_moments if z.shape[1] <= _FEW_COORDINATES else _bend_by_directions
+
+
+def _bend_by_directions(
+    gram: Float[Array, "m n"],
+    z: Float[Array, "m d"],
+    moves: Float[Array, "p m d"],
+    x: Float[Array, "n d"],
+    w: Float[Array, " m"],
+    v: Float[Array, " n"],
+) -> Bent:
+    """With all δ, for rows of many coordinates."""
+    pairs = w[:, None] * gram * v[None]
+    sums = pairs.sum(1)
+    towards = jnp.sum(moves * z[None], 2)[:, :, None] - moves @ x.T
+    straight = jnp.einsum("aid,i,bid->ab", moves, sums, moves)
+    curvature = _multiply(towards, pairs, towards) - straight
+    return Bent(sums.sum(), pairs @ x - sums[:, None] * z, curvature)
+
+
+def _bend_by_moments(
+    gram: Float[Array, "m n"],
+    z: Float[Array, "m d"],
+    moves: Float[Array, "p m d"],
+    x: Float[Array, "n d"],
+    w: Float[Array, " m"],
+    v: Float[Array, " n"],
+) -> Bent:
+    """With S_0 = Σ v k, S_1 = Σ v k x and S_2 = Σ v k x xᵀ, for rows of few coordinates.
+
+    The gradient at z_i is S_1 - S_0 z, the Hessian S_2 - S_1 zᵀ - z S_1ᵀ + S_0 (z zᵀ - I).
+    """
+    m, d = z.shape
     powers = jnp.concatenate([jnp.ones((len(x), 1)), x, _squared(x).reshape(-1, d * d)], 1)
-    moments = gram @ (shares[:, None] * powers)
+    moments = gram @ (v[:, None] * powers)
     zeroth, first, second = moments[:, 0], moments[:, 1 : 1 + d], moments[:, 1 + d :]
-    mixed = first[:, :, None] * y[:, None]
-    around = zeroth[:, None, None] * (_squared(y) - jnp.eye(d)[None])
-    hessian = second.reshape(m, d, d) - mixed - mixed.swapaxes(1, 2) + around
-    return Field(zeroth, first - zeroth[:, None] * y, hessian)
+    crossed = first[:, :, None] * z[:, None]
+    around = zeroth[:, None, None] * (_squared(z) - jnp.eye(d)[None])
+    hessian = second.reshape(m, d, d) - crossed - crossed.swapaxes(1, 2) + around
+    curvature = jnp.einsum("aid,ide,bie->ab", moves, w[:, None, None] * hessian, moves)
+    return Bent(w @ zeroth, w[:, None] * (first - zeroth[:, None] * z), curvature)
 
 
-def mixed_curvature(
-    gram: Float[Array, "m m"],
-    y: Float[Array, "m d"],
-    weights: Float[Array, " m"],
-    slopes: Float[Array, "p m d"],
+def _mix(
+    pairs: Float[Array, "m m"], z: Float[Array, "m d"], moves: Float[Array, "p m d"]
 ) -> Float[Array, "p p"]:
-    """Σ_ij w_i w_j ∂_a y_i · ∂₁∂₂k(y_i, y_j) · ∂_b y_j for k = exp(-|y_i - y_j|²/2)."""
-    p = len(slopes)
-    along = slopes @ y.T  # ∂_a y_i · y_j
-    towards = jnp.diagonal(along, axis1=1, axis2=2)[:, :, None] - along  # ∂_a y_i · (y_i - y_j)
-    pairs = gram * weights[:, None] * weights[None]
-    weighted = (pairs[None] * towards).reshape(p, -1)
-    crossed = weighted @ towards.swapaxes(1, 2).reshape(p, -1).T
-    straight = jnp.einsum("aid,ibd->ab", slopes, jnp.tensordot(pairs, slopes, [[1], [1]]))
-    return straight + crossed
+    """Σ_ij w_i w_j ∂_a z_i · ∂₁∂₂k(z_i, z_j) · ∂_b z_j, given w_i w_j k(z_i, z_j)."""
+    along = moves @ z.T  # ∂_a z_i · z_j
+    towards = jnp.diagonal(along, axis1=1, axis2=2)[:, :, None] - along  # ∂_a z_i · (z_i - z_j)
+    straight = jnp.einsum("aid,ibd->ab", moves, jnp.tensordot(pairs, moves, [[1], [1]]))
+    return straight + _multiply(towards, pairs, towards.swapaxes(1, 2))
+
+
+def _multiply(
+    a: Float[Array, "p m n"], pairs: Float[Array, "m n"], b: Float[Array, "p m n"]
+) -> Float[Array, "p p"]:
+    return (a * pairs[None]).reshape(len(a), -1) @ b.reshape(len(b), -1).T
 
 
 def gaussian_gram(y: Float[Array, "m d"], x: Float[Array, "n d"]) -> Float[Array, "m n"]:
     """exp(-|y_i - x_j|²/2), its exponent as one product; rows should be centred near 0."""
     left, right = gaussian_features(y, x)
-    return jnp.exp(left @ right.T)
+    return jnp.exp(jnp.minimum(left @ right.T, 0.0))
 
 
 def _squared(rows: Array) -> Float[Array, "n d d"]:

@@ -4,11 +4,10 @@ Each step draws a design from a bank, so that the search may see fresh simulatio
 one the gradient is exact.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi.inference.search.newton import Minimum
@@ -34,7 +33,7 @@ def minimise_by_descent(
     objective: Objective,
     bank: Bank,
     trials: Float[Array, "i p"],
-    optimizer: optax.GradientTransformation,
+    optimizer: Any,
     restarts: int,
     steps: int,
 ) -> Minimum:
@@ -55,18 +54,18 @@ def descend_each(
     objective: Objective,
     bank: Bank,
     starts: Float[Array, "b p"],
-    optimizer: optax.GradientTransformation,
+    optimizer: Any,
     steps: int,
 ) -> Descent:
     """One descent from each start on the real line; where simulations fail, the gradient is 0."""
 
     def descend(case: tuple[Array, Array]) -> Descent:
-        def step(state: tuple[Array, optax.OptState], own: Array) -> tuple[tuple, tuple]:
+        def step(state: tuple[Array, Any], own: Array) -> tuple[tuple, tuple]:
             v, memory = state
             value, slope = jax.value_and_grad(lambda at: _loss(own, objective, bank, at))(v)
             usable = jnp.where(jnp.isfinite(slope), slope, 0.0)
             change, memory = optimizer.update(usable, memory, v)
-            return (optax.apply_updates(v, change), memory), (v, value, jnp.abs(slope).max())
+            return (v + change, memory), (v, value, jnp.abs(slope).max())
 
         own_key, v = case
         state, way = jax.lax.scan(step, (v, optimizer.init(v)), jax.random.split(own_key, steps))

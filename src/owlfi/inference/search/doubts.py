@@ -1,6 +1,5 @@
 """What to doubt in a fit, in words: each sentence has its cause and a remedy."""
 
-import jax.numpy as jnp
 import numpy as np
 
 from owlfi.inference.search.assess import Assessed
@@ -107,9 +106,9 @@ def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, 
     """Searches that ended elsewhere, where the squared MMD is nearly as small."""
     best, others = wide.landings[0], wide.landings[1:]
     reach = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
-    rise = _UNITS**2 * float(jnp.max(found.errors.sandwich.rise)) * len(reach)
+    rise = _UNITS**2 * float(np.max(found.errors.sandwich.rise)) * len(reach)
     for other in others:
-        apart = np.abs(np.asarray(other.minimum.theta - best.minimum.theta))
+        apart = np.abs(np.asarray(other.minimum.theta) - np.asarray(best.minimum.theta))
         if other.value - best.value < rise and (apart > _APART * reach).any():
             theta = np.asarray(other.minimum.theta).round(4)
             return (

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import gamma
+from scipy.special import gammaincc
 
 from owlfi.problem.problem import Problem
 
@@ -25,7 +25,7 @@ class Expected(NamedTuple):
             return 1.0
         grown = 1 + max(excess, 0.0) / self.mean  # as if there were fewer observations
         shape = self.mean**2 / self.variance
-        return float(gamma.sf(squared_mmd, shape, scale=grown * self.mean / shape))
+        return float(gammaincc(shape, max(squared_mmd, 0.0) * shape / (grown * self.mean)))
 
 
 def expect_squared_mmd(problem: Problem) -> Expected:

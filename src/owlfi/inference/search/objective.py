@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
@@ -130,7 +132,7 @@ def objective_of(problem: Problem, quadrature: Quadrature) -> Objective:
         quadrature.points,
         quadrature.weights,
         problem.observed,
-        jnp.full(n, 1 / n),
+        as_jax(np.full(n, 1 / n)),
         quadrature.unbiased,
     )
 

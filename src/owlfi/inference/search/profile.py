@@ -11,8 +11,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.stats import t
+from scipy.special import stdtrit
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model, simulate_each
 from owlfi.inference.search.sandwich import Sandwich
@@ -20,6 +21,7 @@ from owlfi.inference.search.starts import values_of_rows
 
 _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end
+_ENOUGH = 0.005  # of the rise, to which a search along the profile is taken
 _TRIALS = 8
 _INSIDE = 1e-6  # of the way to a bound, on which no search can stand
 _LOWER = 0.02  # of the rise, to count as another minimum
@@ -34,7 +36,7 @@ class Reach(NamedTuple):
 
 def usual_units(n: int, p: int) -> float:
     """Standard errors of an end of a 90% interval: those of few observations are known badly."""
-    return float(t.ppf(0.95, max(n - p, 1)))
+    return float(stdtrit(max(n - p, 1), 0.95))
 
 
 def normal_reach(objective: Objective, sandwich: Sandwich) -> Reach:
@@ -53,11 +55,11 @@ def is_parabola(
     """Whether the squared MMD rises as it should at both ends (p, 2), and the calls of the look."""
     p, low, high = len(theta), *(np.asarray(end) for end in objective.ends)
     with np.errstate(all="ignore"):
-        steps = _units(objective) * np.asarray(_ridge_steps(sandwich))
+        steps = _units(objective) * _ridge_steps(sandwich)
         ends = np.asarray(theta) + np.stack([-steps, steps], 1)  # (p, 2, p)
         within = ((ends > low) & (ends < high)).all(-1) & np.isfinite(ends).all(-1)
     places = np.where(within[..., None], ends, np.asarray(theta))
-    y = simulate_each(objective, jnp.asarray(places.reshape(2 * p, p)))
+    y = simulate_each(objective, as_jax(places.reshape(2 * p, p)))
     rises = np.asarray(values_of_rows(objective, y)).reshape(p, 2) - value
     expected = _units(objective) ** 2 * np.asarray(sandwich.rise)[:, None]
     with np.errstate(all="ignore"):
@@ -65,12 +67,13 @@ def is_parabola(
     return within & (ratio > _PARABOLA[0]) & (ratio < _PARABOLA[1]), 2 * p * objective.m
 
 
-def _ridge_steps(sandwich: Sandwich) -> Float[Array, "p p"]:
+def _ridge_steps(sandwich: Sandwich) -> Float[np.ndarray, "p p"]:
     """Each parameter a standard error off, the others where a parabola would have them."""
-    inverse = jnp.linalg.inv(sandwich.hessian)
-    variance = jnp.diag(inverse)
-    errors = jnp.sqrt(jnp.diag(sandwich.covariance))
-    return (errors / variance)[:, None] * inverse
+    hessian, covariance = np.asarray(sandwich.hessian), np.asarray(sandwich.covariance)
+    singular = not np.isfinite(hessian).all() or np.linalg.matrix_rank(hessian) < len(hessian)
+    inverse = np.full_like(hessian, np.nan) if singular else np.linalg.inv(hessian)
+    with np.errstate(all="ignore"):
+        return (np.sqrt(np.diag(covariance)) / np.diag(inverse))[:, None] * inverse
 
 
 class Pinned(eqx.Module):
@@ -108,23 +111,29 @@ def find_end(
     steps: int,
 ) -> End:
     """Where the profile of one parameter reaches the rise, below (-1) or above (+1)."""
-    goal = _units(objective) * np.sqrt(float(sandwich.rise[place]))
-    error = float(jnp.sqrt(sandwich.covariance[place, place]))
+    goal = _units(objective) * np.sqrt(np.asarray(sandwich.rise)[place])
+    error = np.sqrt(np.asarray(sandwich.covariance)[place, place])
     if not (np.isfinite(error) and goal > 0):
         return End(np.inf, None, 0)
-    room = abs(float(objective.ends[1 if side > 0 else 0][place] - theta[place]))
+    end = np.asarray(objective.ends[1 if side > 0 else 0])
+    room = abs(float(end[place] - np.asarray(theta)[place]))
     near, far = (0.0, 0.0), None  # distances from the estimate, and the roots of their rises
-    at, calls, lower, step = theta, 0, None, min(_units(objective) * error, room)
+    calls, lower, step = 0, None, min(_units(objective) * error, room)
+    path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
     for _ in range(_TRIALS):
-        moved = at.at[place].set(theta[place] + side * min(step, (1 - _INSIDE) * room))
-        found = minimise(objective, moved, model=Pinned(jnp.array(place)), steps=steps)
+        moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
+        found = minimise(
+            objective, moved, model=Pinned(as_jax(np.int64(place))), steps=steps, tolerance=enough
+        )
         calls += int(found.calls)
         rise = float(found.value) - value
         if rise < -_LOWER * goal**2 and (lower is None or rise + value < lower[1]):
             lower = found.theta, float(found.value)
         root = np.sqrt(max(rise, 0.0)) if np.isfinite(rise) else np.inf
+        if np.isfinite(root):
+            path = _path_to(theta, found.theta, place)
         if root < goal:
-            near, at = (step, root), found.theta
+            near = step, root
         else:
             far = step, root
         if root < goal and step >= room:  # nothing speaks against the end of the prior
@@ -133,6 +142,30 @@ def find_end(
             break
         step = min(_next_step(near, far, goal), room)
     return End(step, lower, calls)
+
+
+def _follow_ridge(sandwich: Sandwich, place: int) -> Float[np.ndarray, " p"]:
+    """How all parameters change with one of them, as a parabola would have it."""
+    steps = _ridge_steps(sandwich)[place]
+    with np.errstate(all="ignore"):
+        path = steps / steps[place]
+    return path if np.isfinite(path).all() else np.eye(len(path))[place]
+
+
+def _path_to(theta: Array, found: Array, place: int) -> Float[np.ndarray, " p"]:
+    """The same by a point of the profile."""
+    moved = np.asarray(found) - np.asarray(theta)
+    return moved / moved[place]
+
+
+def _move_inside(
+    objective: Objective, theta: Float[Array, " p"], step: Float[np.ndarray, " p"]
+) -> Float[Array, " p"]:
+    """Where a step leads, or almost to the end of the prior."""
+    low, high = (np.asarray(end) for end in objective.ends)
+    here = np.asarray(theta)
+    nearly = here - (1 - _INSIDE) * (here - low), here + (1 - _INSIDE) * (high - here)
+    return as_jax(np.clip(here + step, *nearly))
 
 
 def _next_step(near: tuple[float, float], far: tuple[float, float] | None, goal: float) -> float:

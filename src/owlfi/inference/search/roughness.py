@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
 from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.real_line import to_real
@@ -36,7 +37,7 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
     steps, calls = _FIRST_STEP * np.asarray(objective.widths), rows.calls
     for _ in range(_TRIALS):
-        missed, changed = compare_steps(objective, theta, rows, jnp.asarray(steps))
+        missed, changed = compare_steps(objective, theta, rows, steps)
         calls += 2 * len(theta) * m
         untold = missed > _MOST * np.maximum(changed, _ROUNDING)
         far = untold & (changed > visible)
@@ -53,17 +54,16 @@ def look_calls(simulator: Simulator, m: int, *, most: bool) -> int:
 
 
 def compare_steps(
-    objective: Objective, theta: Float[Array, " p"], rows: RowsWithSlopes, steps: Float[Array, " p"]
+    objective: Objective, theta: Float[Array, " p"], rows: RowsWithSlopes, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """How far a step in each parameter leads from where derivatives say, and from here, (p,) each.
 
     As squared MMDs between simulations on the same points.
     """
-    v, p = to_real(theta, objective.ends), len(theta)
-    moves = jnp.concatenate([jnp.diag(steps), -jnp.diag(steps)])
-    y = simulate_each(objective, objective.theta_of(v[None] + moves))
-    told = rows.y[None] + jnp.tensordot(moves, rows.slopes, 1)
-    pairs = _distances(objective, rows.y, y, told)
+    v, p = np.asarray(to_real(theta, objective.ends)), len(theta)
+    moves = np.concatenate([np.diag(steps), -np.diag(steps)])
+    y = simulate_each(objective, objective.theta_of(as_jax(v + moves)))
+    pairs = _distances(objective, rows.y, y, rows.slopes, as_jax(moves))
     missed, changed = (np.nan_to_num(np.asarray(part)).reshape(2, p).sum(0) for part in pairs)
     return missed, changed
 
@@ -73,9 +73,10 @@ _independent_error = eqx.filter_jit(independent_error)
 
 @eqx.filter_jit
 def _distances(
-    objective: Objective, here: Array, there: Array, told: Array
+    objective: Objective, here: Array, there: Array, slopes: Array, moves: Array
 ) -> tuple[Float[Array, " t"], Float[Array, " t"]]:
-    """The squared MMDs from where the steps lead to where they were told, and to here."""
+    """The squared MMDs from where the moves lead to where slopes tell, and to here."""
+    told = here[None] + jnp.tensordot(moves, slopes, 1)
     k, signs = objective.data_kernel, jnp.concatenate([objective.weights, -objective.weights])
 
     def distance(a: Array, b: Array) -> Array:

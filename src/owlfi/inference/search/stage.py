@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.misfit import Expected, expect_squared_mmd
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, objective_of
@@ -35,7 +36,7 @@ class Stage:
 
     def squared_mmd(self, value: Array | float) -> Float[Array, "..."]:
         """From a value of the objective."""
-        return value + self.data_term
+        return as_jax(np.asarray(value) + np.asarray(self.data_term))
 
     def chance(self, value: Array | float, excess: float) -> float:
         """Of so large a squared MMD where the model is right.

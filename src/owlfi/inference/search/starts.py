@@ -11,8 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
@@ -46,24 +48,25 @@ def compare_starts(
 
     Raises ValueError where the simulations fail at every start.
     """
-    thetas = problem.prior.starts(key, count)
+    drawn = problem.prior.starts(key, count)
     coarse = coarsen(objective, 1.0)
     few = coarse.m
     known = problem.pilot(quadrature)
-    y = jnp.concatenate([simulate_each(coarse, thetas), known.y[:, :few]])
-    thetas = jnp.concatenate([thetas, known.thetas])
+    y = as_jax(np.concatenate([simulate_each(coarse, drawn), known.y[:, :few]]))
+    thetas = np.concatenate([drawn, known.thetas])
     fine = np.isfinite(values_of_rows(coarse, y))
     if not fine.any():
-        problem.simulator.rows(thetas[0], coarse.points)  # what it raises, if it raises
+        problem.simulator.rows(as_jax(thetas[0]), coarse.points)  # what it raises, if it raises
         raise ValueError(
-            f"y is NaN or infinite at all {len(thetas)} starts, such as theta = "
-            f"{np.asarray(thetas[0])}; mend the generator or narrow the prior"
+            f"y is NaN or infinite at all {len(thetas)} starts, such as theta = {thetas[0]}; mend "
+            "the generator or narrow the prior"
         )
-    ladder = _choose_ladder(coarse, y[fine])
-    values = np.asarray(values_of_rows(coarsen(objective, ladder[0]), y[fine]))
-    ordered = thetas[fine][np.argsort(values, kind="stable")]
-    order = _spread_out(np.asarray(to_real(ordered, objective.ends) / objective.widths[None]))
-    return Starts(ordered[order], ladder, count * few, int((~fine).sum()))
+    ladder = _choose_ladder(coarse, y, fine)
+    values = np.asarray(values_of_rows(coarsen(objective, ladder[0]), y))
+    ordered = thetas[fine][np.argsort(values[fine], kind="stable")]
+    places = to_real(as_jax(ordered), objective.ends)
+    order = _spread_out(np.asarray(places) / np.asarray(objective.widths))
+    return Starts(as_jax(ordered[order]), ladder, count * few, int((~fine).sum()))
 
 
 def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
@@ -79,7 +82,8 @@ def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
 def coarsen(objective: Objective, factor: float) -> Objective:
     """On the points of a comparison, equally weighted, with k stretched."""
     few = comparison_points(objective.m)
-    return objective.on(objective.points[:few], jnp.full(few, 1 / few)).stretch(jnp.array(factor))
+    points, shares = np.asarray(objective.points)[:few], np.full(few, 1 / few)
+    return objective.on(as_jax(points), as_jax(shares)).stretch(np.float64(factor))
 
 
 def comparison_points(m: int) -> int:
@@ -87,19 +91,22 @@ def comparison_points(m: int) -> int:
     return min(m, max(_FEWEST, m // 4))
 
 
-def _choose_ladder(objective: Objective, y: Float[Array, "t m d"]) -> tuple[float, ...]:
+def _choose_ladder(
+    objective: Objective, y: Float[Array, "t m d"], fine: Bool[np.ndarray, " t"]
+) -> tuple[float, ...]:
     """Powers of 2 from the first at which k sees half of the starts, as seen from the data."""
-    x = objective.observed[:: -(-len(objective.observed) // _ROWS)]
-    wanted = _SEEN * float(_nearness(objective, jnp.array(0.0), x[None], x)[0])
+    x = np.asarray(objective.observed)[:: -(-len(objective.observed) // _ROWS)]
+    wanted = _SEEN * float(_nearness(objective, np.float64(0), as_jax(x[None]), as_jax(x))[0])
     for power in range(MOST_RUNGS):
-        if float(jnp.median(_nearness(objective, jnp.array(float(power)), y, x))) >= wanted:
+        seen = np.asarray(_nearness(objective, np.float64(power), y, as_jax(x)))
+        if np.median(seen[fine]) >= wanted:
             break
     return tuple(2.0**step for step in range(power, -1, -1))
 
 
 @eqx.filter_jit
 def _nearness(
-    objective: Objective, power: Float[Array, ""], y: Float[Array, "t m d"], x: Float[Array, "n d"]
+    objective: Objective, power: ArrayLike, y: Float[Array, "t m d"], x: Float[Array, "n d"]
 ) -> Float[Array, " t"]:
     """The mean of k, stretched by a power of 2, between some rows and the observations."""
     k = objective.data_kernel.stretch(2.0**power)

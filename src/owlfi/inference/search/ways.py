@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
 from owlfi.inference.search.scatter import (
@@ -45,6 +46,8 @@ class BySlopes:
 
     steps: int = STEPS
     rough = False
+    more = 6
+    """Searches from further starts, while the landing is doubtful."""
 
     def count_searches(self, asked: int) -> int:
         """From how many starts to search at least."""
@@ -60,11 +63,11 @@ class BySlopes:
         """From a start, down the ladder of lengthscales."""
         calls = 0
         for factor in ladder:
-            tolerance = jnp.array(TOLERANCE if factor == 1 else _LOOSE)
-            stretched = objective.stretch(jnp.array(factor))
+            tolerance = as_jax(np.float64(TOLERANCE if factor == 1 else _LOOSE))
+            stretched = objective.stretch(np.float64(factor))
             found = minimise(stretched, start, steps=self.steps, tolerance=tolerance)
             start, calls = found.theta, calls + int(found.calls)
-        return Landing(found._replace(calls=jnp.array(calls)))
+        return Landing(found._replace(calls=as_jax(np.int64(calls))))
 
     def tangent(
         self, objective: Objective, landing: Landing, designs: Designs
@@ -91,6 +94,7 @@ class ByRegression:
 
     steps: int = STEPS
     rough = True
+    more = 3
 
     def count_searches(self, asked: int) -> int:
         """One: its first look is as wide as the prior."""

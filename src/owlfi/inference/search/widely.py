@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.ways import Landing, Way
 
 DOUBTFUL = 1e-3  # the chance of a squared MMD, below which other starts are tried
-_MORE = 6
 
 
 class Wide(NamedTuple):
@@ -32,10 +33,10 @@ def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
     landings: list[Landing] = []
     interrupted, wanted = False, way.count_searches(refined)
     try:
-        for number, start in enumerate(starts.thetas[: wanted + _MORE]):
+        for number, start in enumerate(np.asarray(starts.thetas)[: wanted + way.more]):
             if number >= wanted and not is_doubtful(stage, min(landings, key=_value)):
                 break
-            landing = way.search(stage.objective, start, starts.ladder)
+            landing = way.search(stage.objective, as_jax(start), starts.ladder)
             landings.append(jax.block_until_ready(landing))
     except KeyboardInterrupt:
         if not landings:

@@ -1,0 +1,34 @@
+"""Worker processes that never run the user's script."""
+
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
+
+_MAIN_LOCK = threading.Lock()
+
+
+class _Process(SpawnProcess):
+    def start(self) -> None:
+        with _without_main():
+            super().start()
+
+
+class SpawnWithoutMain(SpawnContext):
+    """Spawned processes; pools start every worker with it, those that replace others, too."""
+
+    Process = _Process
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Workers need nothing of the user's script, and would run it if they saw it."""
+    with _MAIN_LOCK:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
