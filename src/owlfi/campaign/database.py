@@ -35,9 +35,11 @@ class StoreExistsError(ValueError):
 
 @contextmanager
 def explain_errors(path: Path) -> Iterator[None]:
-    """SQLite's errors with the file and what to do about them."""
+    """SQLite's errors, and folders closed to us, with the file and what to do about them."""
     try:
         yield
+    except PermissionError as error:
+        raise StoreError(f"{path}: {error.strerror}; ask its owner for access") from error
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", None) or ""
         known = [remedy for start, remedy in _REMEDIES.items() if name.startswith(start)]

@@ -355,7 +355,7 @@ def test_workers_need_functions_of_modules():
 def test_recorded_simulators_can_be_written_down():
     prior, simulator = SIMULATORS[sir], record(sir)
     text = encode(simulator)
-    again = decode(text)
+    again = decode(text, imports=True)
     assert encode(again) == text
     u = np.asarray(sobol(jax.random.key(0), 2, simulator.measure))
     assert_allclose(again(middle(prior), u), simulator(middle(prior), u))

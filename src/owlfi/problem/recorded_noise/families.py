@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
-from scipy.optimize import elementwise
+import scipy  # stats is loaded where it is used
+from scipy import special
 
 from owlfi._tools.special import gamma_quantile
 from owlfi.problem.recorded_noise.inverse import by_tails, count_quantile
@@ -81,15 +81,15 @@ def _logistic(xp: Any, sp: Any, z: Any, loc: Any, scale: Any) -> Any:
 
 
 def _wald(xp: Any, sp: Any, z: Any, mean: Any, scale: Any) -> Any:
-    return scale * by_tails(z, stats.invgauss.ppf, stats.invgauss.isf, mean / scale)
+    return scale * by_tails(z, scipy.stats.invgauss.ppf, scipy.stats.invgauss.isf, mean / scale)
 
 
 def _noncentral_chisquare(xp: Any, sp: Any, z: Any, df: Any, nonc: Any) -> Any:
-    return by_tails(z, stats.ncx2.ppf, stats.ncx2.isf, df, nonc)
+    return by_tails(z, scipy.stats.ncx2.ppf, scipy.stats.ncx2.isf, df, nonc)
 
 
 def _noncentral_f(xp: Any, sp: Any, z: Any, up: Any, down: Any, nonc: Any) -> Any:
-    return by_tails(z, stats.ncf.ppf, stats.ncf.isf, up, down, nonc)
+    return by_tails(z, scipy.stats.ncf.ppf, scipy.stats.ncf.isf, up, down, nonc)
 
 
 def _triangular(xp: Any, sp: Any, v: Any, left: Any, mode: Any, right: Any) -> Any:
@@ -100,9 +100,11 @@ def _triangular(xp: Any, sp: Any, v: Any, left: Any, mode: Any, right: Any) -> A
 
 
 def _vonmises(xp: Any, sp: Any, v: Any, mu: Any, kappa: Any) -> Any:
+    from scipy.optimize.elementwise import find_root  # scipy does not load it by its name
+
     v, kappa = np.broadcast_arrays(v, np.maximum(kappa, 1e-8))
-    found = elementwise.find_root(
-        lambda angle, v, kappa: stats.vonmises.cdf(angle, kappa) - v,
+    found = find_root(
+        lambda angle, v, kappa: scipy.stats.vonmises.cdf(angle, kappa) - v,
         (-np.pi, np.pi),
         args=(v, kappa),
     )
@@ -146,7 +148,7 @@ def _hypergeometric(xp: Any, sp: Any, v: Any, good: Any, bad: Any, draws: Any) -
 
 def _hypergeometric_cdf(k: Any, good: Any, bad: Any, draws: Any) -> Any:
     most = np.minimum(good, draws)
-    return np.where(k >= most, 1.0, stats.hypergeom.cdf(k, good + bad, good, draws))
+    return np.where(k >= most, 1.0, scipy.stats.hypergeom.cdf(k, good + bad, good, draws))
 
 
 def _zipf(xp: Any, sp: Any, v: Any, a: Any) -> Any:
