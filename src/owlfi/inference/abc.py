@@ -21,10 +21,10 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_few_draws
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.simulations import Simulations, as_simulations, simulate
 from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -69,13 +69,14 @@ def rejection_abc(
     >>> posterior.draws.shape, posterior.calls
     ((50, 2), 16004)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws)
     _check_cut(share, threshold)
     check_way(on_failure)
     if adjust:
         problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
     return accept(
         problem, runs, share=share, threshold=threshold, adjust=adjust, on_failure=on_failure
@@ -107,6 +108,7 @@ def accept(
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters or fewer than about ten accepted draws.
     """
+    problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     _check_cut(share, threshold)
     if adjust:
         problem.prior.check_continuous("adjust=True")
@@ -208,6 +210,7 @@ def stored_simulations(
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
     """
+    problem = as_problem(problem)
     thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)

@@ -27,7 +27,7 @@ from owlfi.inference.search.starts import coarsen, compare_starts
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate, announce
 
@@ -159,7 +159,8 @@ def find_minimum(
     retune: bool | None = None,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
-    _check(method, problem, as_rule(rule), retune)
+    problem, rule = as_problem(problem), as_rule(rule)
+    _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     quadrature_key, start_key, design_key = split_key(key, 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))

@@ -17,8 +17,8 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.newton import Minimum
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import simulate
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -58,6 +58,7 @@ def posterior_bootstrap(
     >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=50).draws.shape
     (50, 2)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     if not float(as_array("prior_strength", prior_strength)) >= 0:
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")

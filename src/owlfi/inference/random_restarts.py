@@ -23,7 +23,7 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.ways import BySlopes, Landing
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.results import Estimate, announce
@@ -60,11 +60,12 @@ def random_restarts(
     >>> estimate.theta.round(1), estimate.calls
     (Array([3., 1.], dtype=float64), 13540)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
-    stage = Stage(problem, as_rule(rule).quadrature(quadrature_key, problem))
+    stage = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
     tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
     chosen = _ADAM if optimizer is None else optimizer

@@ -22,7 +22,7 @@ from owlfi.inference.search.objective import objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulator import Simulator
 from owlfi.results import HypothesisTest, announce
@@ -131,7 +131,7 @@ def check_settings(
     designs: int,
 ) -> Settings:
     """Raises ValueError for what can be known to be wrong before the first simulation."""
-    as_rule(rule)
+    problem, rule = as_problem(problem), as_rule(rule)
     check_rows("observed", len(problem.observed))
     check_varies(problem.observed)
     search.check(problem)

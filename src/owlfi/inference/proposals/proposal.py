@@ -18,8 +18,8 @@ from owlfi.inference.abc import SHARE
 from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import Simulations
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.simulations import Simulations, as_simulations
 
 SAFETY = 0.1
 _CANDIDATES = 4096
@@ -99,6 +99,7 @@ def next_proposal(
     >>> bool(np.median(abs(thetas - 3.0)) < 0.5)  # the prior goes from 0 to 10
     True
     """
+    problem, runs = as_problem(problem), as_simulations("runs", runs)
     _check(problem, share, safety)
     draw_key, chance_key = jax.random.split(as_key(key))
     v = problem.prior.to_uniform(runs.thetas)
