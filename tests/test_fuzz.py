@@ -268,6 +268,9 @@ def count_calls(calls):
 
 
 def complaints(call, given):
+    """Of the call with each of its arguments replaced by each of the wrong ones, in turn."""
+    if "path" not in given:  # of files that are not there
+        call(**given)
     found = {
         (name, what): complaint(call, given | {name: value})
         for name in given

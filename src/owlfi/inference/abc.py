@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_count, brief, positive
+from owlfi._tools.checks import as_count, as_truth, brief, plain_number, positive
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_few_draws
@@ -73,7 +73,7 @@ def rejection_abc(
     as_count("draws", draws)
     _check_cut(share, threshold)
     check_way(on_failure)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(rule_key, problem)
@@ -110,7 +110,7 @@ def accept(
     """
     problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     _check_cut(share, threshold)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
     measure = problem.simulator.measure
@@ -229,7 +229,7 @@ def stored_simulations(
 def _numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
@@ -342,7 +342,7 @@ def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _check_cut(share: float | None, threshold: float | None) -> None:
     if share is not None and threshold is not None:
         raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
-    if share is not None and not 0 < float(as_array("share", share)) <= 1:
+    if share is not None and not 0 < plain_number("share", share) <= 1:
         raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
     if threshold is not None:
         positive("threshold", threshold, number=True)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
 from owlfi.inference.search.assess import Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
@@ -162,6 +162,7 @@ def find_minimum(
     problem, rule = as_problem(problem), as_rule(rule)
     _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    as_truth("whiten", whiten)
     quadrature_key, start_key, design_key = split_key(key, 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
@@ -228,5 +229,5 @@ def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> No
             f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
             "rejection_abc"
         )
-    if retune:
+    if retune is not None and as_truth("retune", retune):
         rule.check_weighted("retune=True")

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
 from owlfi.inference.search.assess import measure_errors
 from owlfi.inference.search.descent import descend_each
@@ -63,12 +63,13 @@ def random_restarts(
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
+    chosen = _ADAM if optimizer is None else optimizer
+    as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
     stage = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
     tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
-    chosen = _ADAM if optimizer is None else optimizer
     best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
     landing = _as_landing(best)
     errors = measure_errors(design_key, rule, stage, BySlopes(), landing)

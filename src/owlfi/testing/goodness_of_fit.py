@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
 from owlfi.inference.search.newton import minimise
@@ -135,7 +135,7 @@ def check_settings(
     check_rows("observed", len(problem.observed))
     check_varies(problem.observed)
     search.check(problem)
-    factors = BANDWIDTHS if aggregate else (1.0,)
+    factors = BANDWIDTHS if as_truth("aggregate", aggregate) else (1.0,)
     designs = as_count("designs", designs)
     # One coarse design moves all estimates alike, by about as much as the data move them.
     refined = search.composite and designs == 1 and rule.independent
