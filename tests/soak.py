@@ -24,7 +24,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -65,8 +65,8 @@ class Soak:
     def step(self):
         """Harm of some kind, and a look at what it did."""
         kinds = {
-            self.kill_driver: 50,
-            self.kill_programs: 20,
+            self.kill_driver: 45,
+            self.kill_programs: 25,
             self.kill_workers: 5,
             self.kill_group: 4,
             self.kill_on_dask: 5,
@@ -141,7 +141,7 @@ class Soak:
     def kill_programs(self, path):
         driver = fork(partial(drive_threads, path))
         wait_for_growth(log_of(path))
-        for _ in range(self.draw.randint(10, 40)):
+        for _ in range(self.draw.randint(40, 120)):
             time.sleep(self.draw.uniform(0.0, 0.1))
             for pid in children_of(driver)[:2]:
                 self.kill(pid, "programs")
@@ -361,8 +361,15 @@ _EXPECTED = {}
 
 def children_of(pid, mark=""):
     """The processes that one has started, those with a mark in their command."""
-    ran = subprocess.run(["pgrep", "-P", str(pid), "-f", mark], capture_output=True, text=True)
-    return [int(child) for child in ran.stdout.split()]
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += [
+                int(child)
+                for child in children.read_text().split()
+                if mark in Path(f"/proc/{child}/cmdline").read_text()
+            ]
+    return found
 
 
 def wait_for_growth(log, seconds=30.0):
