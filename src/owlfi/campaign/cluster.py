@@ -154,12 +154,17 @@ def run_rows(inputs: list[tuple[str, bytes, bytes]]) -> list[Outcome] | str:
         return str(error)
 
 
+def is_address(text: str) -> bool:
+    """Whether it may be one of a Dask scheduler."""
+    return re.search(r"\w://.|.:\d+$", text) is not None
+
+
 def connect(address: str) -> Any:
     """The client of a Dask scheduler.
 
     Raises ValueError for what is no address, and where none answers.
     """
-    if not re.search(r"://|:\d+$", address):
+    if not is_address(address):
         raise ValueError(
             'executor must be "here", or the address of a Dask scheduler such as '
             f'"tcp://host:8786", got {address!r}; leave it out for processes'

@@ -53,6 +53,18 @@ def decode(text: str, *, imports: bool = False) -> Any:
         raise ValueError(f"this is no text of `encode` ({error!r})") from error
 
 
+def decode_tuple(text: str, *kinds: Any) -> tuple[Any, ...]:
+    """The same, of a tuple with entries of these types.
+
+    Raises ValueError for anything else.
+    """
+    found = decode(text)
+    fits = isinstance(found, tuple) and len(found) == len(kinds)
+    if not fits or not all(map(isinstance, found, kinds)):
+        raise ValueError(f"this is no text of {len(kinds)} values that belong together")
+    return found
+
+
 def resolve(path: str) -> Any:
     """The object at an import path such as "package.module:function".
 
