@@ -21,8 +21,7 @@ from owlfi.inference.chains import join_chains
 from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective, value_at
-from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.prior import Prior
+from owlfi.problem.prior import log_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.results import Posterior, announce
@@ -118,13 +117,10 @@ def _log_density(
     def log_density(place: np.ndarray, design: Design) -> float:
         v = jnp.asarray(place)
         value = value_at(noise.objective(design), v)
-        total = float(_log_prior(problem.prior, v)) - beta * float(value)
+        total = float(log_prior(problem.prior, v)) - beta * float(value)
         return total if np.isfinite(total) else -np.inf
 
     return log_density
-
-
-_log_prior = compile_where_it_runs(Prior.real_log_density)
 
 
 def _choose_noise(

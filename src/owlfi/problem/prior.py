@@ -10,7 +10,7 @@ from owlfi._tools.checks import as_array, as_kind, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import Runtime, choose_runtime
+from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _BISECTIONS = 50  # to the last digits of a level
@@ -143,6 +143,10 @@ class Prior(eqx.Module):
         """The prior of some of the parameters, in the order given."""
         known = dict(zip(self.names, self.marginals, strict=True))
         return Prior(**{name: known[name] for name in names})
+
+
+log_prior = compile_where_it_runs(Prior.real_log_density)
+"""The same as a program of its own, or on the host."""
 
 
 def as_prior(prior: Any) -> Prior:

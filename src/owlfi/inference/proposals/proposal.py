@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.inference.abc import SHARE
+from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
 from owlfi.problem.prior import Prior
