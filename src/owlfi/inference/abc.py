@@ -124,10 +124,9 @@ def accept(
 
 
 class _Selected(NamedTuple):
-    """The accepted runs."""
+    """The runs, those that are accepted, and what is to be said of them."""
 
     runs: Simulations
-    distances: np.ndarray
     accepted: Accepted
     about: dict[str, Any]
     loose: tuple[str, ...]
@@ -135,13 +134,14 @@ class _Selected(NamedTuple):
     def adjust(
         self, random: np.random.Generator, problem: Problem, redrawn: Redrawn | None = None
     ) -> Adjusted:
-        weights = self.accepted.weights
-        return adjust_draws(random, problem, self.runs, self.distances, weights, redrawn)
+        runs, count = self.runs, len(self.accepted.kept)
+        importance = np.ones(len(runs.thetas)) if runs.importance is None else runs.importance
+        return adjust_draws(random, problem, runs, np.asarray(importance), count, redrawn)
 
     def posterior(
         self, problem: Problem, adjusted: Adjusted | None = None, calls: int = 0
     ) -> Posterior:
-        thetas, weights = self.runs.thetas, self.accepted.weights
+        thetas, weights = self.runs.thetas[self.accepted.kept], self.accepted.weights
         about, told = self.about, (*problem.warnings, *self.runs.quadrature.warnings)
         told = (*told, *self.runs.warnings)
         if adjusted is None:
@@ -177,7 +177,9 @@ def _select(
     )
     found = measure_distances(problem, runs)
     importance = None if runs.importance is None else np.asarray(runs.importance)
-    wanted = max(FEWEST, 4 * draws_needed(len(problem.prior.names), 2)) if adjust else FEWEST
+    wanted = FEWEST
+    if adjust:  # it looks at fewer of them, too
+        wanted = max(FEWEST, 4 * draws_needed(len(problem.prior.names), 3))
     floor = explained_distance(problem, runs.quadrature)
     accepted = accept_nearest(cut, found, len(failed), importance, floor, wanted)
     about = {
@@ -187,7 +189,7 @@ def _select(
         "adjusted": adjust,
     }
     loose = tell_loose(accepted, len(failed), cut != Cut())
-    return _Selected(runs.at(accepted.kept), found[accepted.kept], accepted, about, loose)
+    return _Selected(runs, accepted, about, loose)
 
 
 def _retune(problem: Problem, rule: Rule, runs: Simulations) -> Simulations:

@@ -16,13 +16,16 @@ from owlfi._tools.arrays import as_jax
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
+from owlfi.inference.prior_runs import measure_distances
 from owlfi.problem.prior import Prior, log_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.simulations import Simulations
 
 DRAWS = 1000
-_STRETCHES = (1.0, 2.0, 4.0)  # wide kernels have straighter features, narrow ones tell more
+_STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
+_SAMPLES = 20  # of the nearest parameters, to know the scatter of rows by
+_HALVED, _FEWEST = 3, 40  # sizes of clouds, each half of the last
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
@@ -36,21 +39,29 @@ class Cloud(NamedTuple):
     xi: Float[np.ndarray, "n p"]
     weights: Float[np.ndarray, " n"]
 
+    @property
+    def worth(self) -> float:
+        """How many equally weighted draws there are."""
+        return float(1 / np.sum(self.weights**2))
+
+    @property
+    def log_volume(self) -> float:
+        return float(np.log(np.diag(self.root)).sum())
+
     def place(self, xi: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "... p"]:
         return self.centre + xi @ self.root.T
 
 
 class Look(NamedTuple):
-    """The features at one stretch of k, their regression, and how much they tell."""
+    """Features at one stretch of k, their regression over a cloud, and how much they tell."""
 
-    features: Features
-    directions: Float[np.ndarray, "q r"]
-    """Of the features, those that change most over the accepted draws."""
+    cloud: Cloud
     observed: Float[np.ndarray, " r"]
+    """Those of the data, of the features that change most over the cloud."""
     noise: Float[np.ndarray, " r"]
     regression: Polynomial
     information: float
-    """The log determinant of what they tell of ξ."""
+    """The log determinant of what they tell of v."""
 
 
 class Redrawn(NamedTuple):
@@ -73,19 +84,20 @@ def adjust_draws(
     random: np.random.Generator,
     problem: Problem,
     runs: Simulations,
-    found: Float[np.ndarray, " n"],
-    importance: Float[np.ndarray, " n"],
+    importance: Float[np.ndarray, " t"],
+    count: int,
     redrawn: Redrawn | None = None,
 ) -> Adjusted:
-    """Draws from the accepted runs, in the order of their distance.
+    """Draws from the nearest of some runs.
+
+    count: how many of them, as k sees them or a wider kernel.
 
     Raises ValueError where they are too few for a regression.
     """
-    cloud = _gather(problem, runs, found, importance)
-    look = _choose_look(problem, runs, cloud, redrawn)
-    density, farthest = _log_density(problem.prior, cloud, look)
-    xi = draw_by_annealing(random, density, len(cloud.centre), DRAWS)
-    thetas = from_real(as_jax(cloud.place(xi)), problem.prior.bounds)
+    look = _choose_look(problem, runs, importance, count, redrawn)
+    density, farthest = _log_density(problem.prior, look)
+    xi = draw_by_annealing(random, density, len(look.cloud.centre), DRAWS)
+    thetas = from_real(as_jax(look.cloud.place(xi)), problem.prior.bounds)
     about = {
         "support": look.regression.worth,
         "degree": look.regression.degree,
@@ -97,40 +109,64 @@ def adjust_draws(
     return Adjusted(thetas, about, told)
 
 
-def _gather(
+def _gather_each(
     problem: Problem, runs: Simulations, found: np.ndarray, importance: np.ndarray
-) -> Cloud:
-    """The accepted draws, the nearer the heavier (Epanechnikov)."""
-    range_ = np.ptp(found) + np.finfo(float).tiny
-    weights = ((found.max() - found) / range_ + 1e-3) * importance
-    weights = weights / weights.sum()
+) -> list[Cloud]:
+    """All accepted draws, and fewer and fewer of the nearest while they are enough.
+
+    Raises ValueError where they are too few for a regression.
+    """
     v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
-    worth, p = float(1 / np.sum(weights**2)), v.shape[1]
+    worth, p = float(1 / np.sum(_weigh(found, importance) ** 2)), v.shape[1]
     if worth < draws_needed(p):
         raise ValueError(
             f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
-            f"{len(weights)} accepted ones, weighted by their distance, are worth {worth:.1f}; "
-            "simulate more, accept a larger share, or leave adjust out"
+            f"{len(v)} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
+            "more, accept a larger share, or leave adjust out"
         )
+    sizes = [len(v) // 2**halved for halved in range(_HALVED)]
+    enough = [size for size in sizes if size >= max(_FEWEST, 2 * draws_needed(p))]
+    clouds = [_gather(v[:size], _weigh(found[:size], importance[:size])) for size in enough]
+    return clouds or [_gather(v, _weigh(found, importance))]
+
+
+def _weigh(found: np.ndarray, importance: np.ndarray) -> Float[np.ndarray, " n"]:
+    """The nearer, the heavier (Epanechnikov)."""
+    near = (found.max() - found) / (np.ptp(found) + np.finfo(float).tiny)
+    weights = (near + 1e-3) * importance
+    return weights / weights.sum()
+
+
+def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cloud:
     centre = weights @ v
     centred = v - centre
     covariance = (centred * weights[:, None]).T @ centred
-    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(p))
+    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(centre)))
     return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 
 def _choose_look(
-    problem: Problem, runs: Simulations, cloud: Cloud, redrawn: Redrawn | None
+    problem: Problem,
+    runs: Simulations,
+    importance: Float[np.ndarray, " t"],
+    count: int,
+    redrawn: Redrawn | None,
 ) -> Look:
-    """The stretch of k and the degree of the polynomial that tell most of theta."""
-    worth = float(1 / np.sum(cloud.weights**2))
+    """The stretch of k, the size of the cloud and the degree that tell most of theta."""
     looks = []
     for stretch in _STRETCHES:
-        features = choose_features(problem, stretch)
-        at_draws = features.of(runs.y, runs.quadrature.weights)
-        observed, noise = _compare_designs(features, runs, redrawn)
-        for degree in degrees_for(len(cloud.centre), worth):
-            looks.append(_look(problem, cloud, features, at_draws, observed, noise, degree))
+        stretched = problem.stretch(stretch)
+        found = measure_distances(stretched, runs)
+        nearest = np.argsort(found, kind="stable")[:count]
+        near = runs.at(nearest)
+        samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
+        features = choose_features(stretched, samples)
+        at_draws = features.of(near.y, near.quadrature.weights)
+        compared = _compare_designs(features, near, redrawn)
+        for cloud in _gather_each(problem, near, found[nearest], importance[nearest]):
+            for degree in degrees_for(len(cloud.centre), cloud.worth):
+                some = at_draws[: len(cloud.xi)]
+                looks.append(_look(problem, cloud, some, *compared, degree))
     return max(looks, key=lambda look: look.information)
 
 
@@ -148,7 +184,6 @@ def _compare_designs(
 def _look(
     problem: Problem,
     cloud: Cloud,
-    features: Features,
     at_draws: Float[np.ndarray, "n q"],
     observed: np.ndarray,
     noise: np.ndarray,
@@ -161,20 +196,19 @@ def _look(
     most = max(p, n // _ROWS_A_FEATURE)
     directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
     regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
-    few = (n - 1) / max(n - directions.shape[1] - 2, 1)  # rows know their covariance badly
-    noise = few + noise @ directions**2
+    noise = 1 + noise @ directions**2
     wanted = observed @ directions
     variance = noise + regression.left
     nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
     slope = regression.slope(cloud.xi[nearest])
-    told = np.linalg.slogdet(slope / variance @ slope.T + np.eye(p))[1]
-    return Look(features, directions, wanted, noise, regression, float(told))
+    known = (cloud.root / np.asarray(problem.prior.real_widths())[:, None]) ** 2
+    told = np.linalg.slogdet(slope / variance @ slope.T + np.diag(known.sum(0)))[1]
+    return Look(cloud, wanted, noise, regression, float(told) - 2 * cloud.log_volume)
 
 
-def _log_density(
-    prior: Prior, cloud: Cloud, look: Look
-) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
+def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
     """Of ξ, -∞ farther out than the farthest draw, and the leverage of that."""
+    cloud = look.cloud
     farthest = float(look.regression.leverage(cloud.xi).max())
 
     def log_density(xi: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:

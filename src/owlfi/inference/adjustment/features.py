@@ -31,8 +31,12 @@ class Features(NamedTuple):
     def of(
         self, y: Float[Array, "t m d"], weights: Float[Array | np.ndarray, "... m"]
     ) -> Float[np.ndarray, "t q"]:
-        """Of weighted simulations."""
-        shares = as_jax(np.broadcast_to(np.asarray(weights), y.shape[:2]))
+        """Of weighted simulations, as if their weights summed to one.
+
+        Kernels much wider than k see little else of a sample than this sum.
+        """
+        w = np.asarray(weights)
+        shares = as_jax(np.broadcast_to(w / w.sum(-1, keepdims=True), y.shape[:2]))
         return np.asarray(_embed_each(self.data_kernel, self.places, y, shares)) @ self.combinations
 
     def of_rows(self, y: Float[Array, "m d"]) -> Float[np.ndarray, "m q"]:
@@ -40,24 +44,33 @@ class Features(NamedTuple):
         return np.asarray(self.data_kernel.gram(y, self.places)) @ self.combinations
 
 
-def choose_features(problem: Problem, stretch: float) -> Features:
-    """At some of the observations, with k stretched.
+def choose_features(problem: Problem, samples: Float[Array, "r m d"]) -> Features:
+    """At some of the observations, in units of the scatter of the model's rows.
+
+    samples: of the model near the data; a covariance of the data themselves would make their
+        features most certain where they are smallest by chance.
 
     What an observation adds to the features at itself is left out, since no simulation has it.
     """
-    x, n = problem.observed, len(problem.observed)
-    k = problem.data_kernel.stretch(np.float64(stretch))
+    x, n, k = problem.observed, len(problem.observed), problem.data_kernel
     chosen = np.linspace(0, n - 1, min(n, _PLACES)).astype(int)
     places = as_jax(np.asarray(x)[chosen])
-    rows = np.array(_gram(k, x, places))
-    own = rows[chosen, np.arange(len(chosen))]
-    mean = (rows.sum(0) - own) / (n - 1)
-    rows[chosen, np.arange(len(chosen))] = mean
-    centred = rows - mean
-    sizes, directions = np.linalg.eigh(centred.T @ centred / (n - 1))
+    rows = np.asarray(_gram(k, x, places))
+    mean = (rows.sum(0) - rows[chosen, np.arange(len(chosen))]) / (n - 1)
+    sizes, directions = np.linalg.eigh(_scatter(k, places, samples))
     kept = sizes > _LEAST * sizes[-1]
     combinations = directions[:, kept] / np.sqrt(sizes[kept] / n)
     return Features(k, places, combinations, mean @ combinations)
+
+
+def _scatter(
+    k: Kernel, places: Float[Array, "l d"], samples: Float[Array, "r m d"]
+) -> Float[np.ndarray, "l l"]:
+    """The covariance of the features of a row, from those of each sample."""
+    r, m, d = samples.shape
+    rows = np.asarray(_gram(k, samples.reshape(r * m, d), places)).reshape(r, m, -1)
+    centred = (rows - rows.mean(1, keepdims=True)).reshape(r * m, -1)
+    return centred.T @ centred / (r * max(m - 1, 1))
 
 
 def error_of_design(

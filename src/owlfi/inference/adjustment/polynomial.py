@@ -50,7 +50,7 @@ def terms(xi: Float[np.ndarray, "n p"], degree: int) -> Float[np.ndarray, "n b"]
     >>> terms(np.array([[2.0, 3.0]]), 2)
     array([[1., 2., 3., 4., 6., 9.]])
     """
-    columns = {(): np.ones(len(xi))}
+    columns: dict[tuple[int, ...], np.ndarray] = {(): np.ones(len(xi))}
     for size in range(1, degree + 1):
         for chosen in combinations_with_replacement(range(xi.shape[1]), size):
             columns[chosen] = columns[chosen[:-1]] * xi[:, chosen[-1]]
