@@ -20,6 +20,7 @@ from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
+from owlfi.inference.search.regressed import Regressed, regressed
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
@@ -131,6 +132,12 @@ class Fit(NamedTuple):
     @property
     def reach(self) -> Reach:
         return self.assessed.reach
+
+    @property
+    def regressed(self) -> Regressed | None:
+        """The squared MMD around the estimate by regression, where simulations are rough."""
+        scatter = self.assessed.landing.scatter
+        return regressed(scatter) if self.rough and scatter is not None else None
 
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]

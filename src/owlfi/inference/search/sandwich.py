@@ -32,6 +32,8 @@ class Sandwich(NamedTuple):
 
     On its own points MMD² has a bias towards simulations that differ little.
     """
+    by_designs: Float[Array, "p p"] | None = None
+    """What of the covariance comes from the choice of the points."""
 
 
 @eqx.filter_jit
@@ -72,7 +74,9 @@ def sandwich(
     size = (jnp.abs(shift) / jnp.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * jnp.minimum(1.0, _FARTHEST / (size + jnp.finfo(float).tiny))
     coarseness = jnp.sqrt(by_design / by_data)
-    return Sandwich(jnp.where(infinite, jnp.inf, known), curved, rise, coarseness, shift)
+    of_points = jnp.where(flat[:, None] | flat[None], 0.0, inverse @ of_design @ inverse)
+    covariance = jnp.where(infinite, jnp.inf, known)
+    return Sandwich(covariance, curved, rise, coarseness, shift, of_points / averaged)
 
 
 def _other_gradient(tangent: Tangent, shares: Float[Array, " n"]) -> Float[Array, " p"]:
