@@ -404,7 +404,7 @@ def test_aggregate_stretches_kernels_of_any_kind():
     assert_allclose(k.stretch(2.0).gram(x, x), k.gram(x / 2, x / 2), rtol=1e-12)
     problem = Problem(old.simulator, x, data_kernel=k)
     test = goodness_of_fit(KEY, problem, RULE, theta=[1.3], aggregate=True, resamples=19)
-    assert len(test.about["lengthscale_factors"]) == 6
+    assert len(test.about["statistics"]) == 6 + 2
 
 
 def test_discrete_parameters_and_the_u_statistic_are_refused_where_they_cannot_be():

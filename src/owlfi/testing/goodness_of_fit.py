@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
-from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
@@ -34,7 +33,7 @@ from owlfi.testing.p_values import (
     check_rows,
     check_varies,
     decide,
-    largest_studentised,
+    studentise,
 )
 from owlfi.testing.procedure import Designs, Procedure, Refit
 from owlfi.testing.searches import Adam, Search, Starts, as_search
@@ -63,11 +62,12 @@ def goodness_of_fit(
     theta: (p,), for the simple hypothesis that these are the parameters; where left out, they are
         estimated, from the data and from every replicate alike.
     resamples: B, how many data sets are simulated; p = (1 + k) / (1 + B).
-    aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
-        the one of the problem, each with weights of its own: it sees more kinds of misfit.
-    designs: how many the rule draws. All fits share one (where its points are independent and
-        equally weighted, replicates are simulated at an estimate on many more); of several, each
-        fit and each statistic takes one at random, as Algorithm 1 has it.
+    aggregate: take the largest studentised statistic over lengthscales of k from 0.1 to 2 times the
+        one of the problem, ranks of the columns and their magnitudes, and single columns: it sees
+        more kinds of misfit, and `about["largest"]` says where it saw most.
+    designs: how many the rule draws. All fits share one, and replicates are simulated at an
+        estimate on many more points; of several, each fit and each statistic takes one at random,
+        as Algorithm 1 has it.
     restarts: searches besides that from the estimate, which is the best of 8 on the observed data.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
@@ -95,7 +95,8 @@ def goodness_of_fit(
     drawn = _draw_designs(design_key, problem, rule, settings)
     objective = objective_of(problem, drawn.first)
     starts = way.start(start_key, problem, objective, drawn.first)
-    procedure = Procedure(objective, drawn.bank, starts.others, settings.factors, starts.search)
+    parts = objective, drawn.bank, starts.others, settings.factors, starts.search
+    procedure = Procedure(*parts, views=len(settings.factors) > 1)
     observed = _refit_observed(observed_key, problem, procedure, starts)
     refined_key = jax.random.fold_in(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])
@@ -137,8 +138,8 @@ def check_settings(
     search.check(problem)
     factors = BANDWIDTHS if aggregate else (1.0,)
     designs = as_count("designs", designs)
-    # One coarse design moves all estimates alike, by about as much as the data move them.
-    refined = search.composite and designs == 1 and rule.independent
+    # One design moves all estimates alike, a coarse one by about as much as the data move them.
+    refined = search.composite and designs == 1
     fine = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length()) if refined else 0
     return Settings(*check_level(resamples, level), factors, designs, fine)
 
@@ -202,7 +203,7 @@ def _refine(
     if not fine:
         return theta, 0
     quadrature = unweighted(sobol(key, fine, problem.simulator.measure))
-    best = minimise(objective_of(problem, quadrature), theta)
+    best = procedure.search.refine(objective_of(problem, quadrature), theta)
     return (best.theta if bool(jnp.isfinite(best.value)) else theta), int(best.calls)
 
 
@@ -263,13 +264,15 @@ def _judge(
     calls: int,
 ) -> HypothesisTest:
     by_factor = np.concatenate([observed.statistics[None], replicates.statistics])
-    statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
+    studentised = studentise(by_factor) if procedure.views else by_factor
+    statistics = studentised.max(1)
     about = {
         "method": "composite" if procedure.search.composite else "simple",
         "failed": int(np.isinf(by_factor[1:, 0]).sum()),
         "not_converged": int((~replicates.converged & np.isfinite(by_factor[1:, 0])).sum()),
         "designs": len(procedure.designs.points),
-        "lengthscale_factors": list(procedure.factors),
+        "statistics": procedure.names,
+        "largest": procedure.names[int(np.argmax(studentised[0]))],
     }
     return HypothesisTest(
         float(statistics[0]),
