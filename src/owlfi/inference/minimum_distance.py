@@ -46,7 +46,8 @@ def minimum_distance(
     """The parameters with the smallest squared MMD, with standard errors.
 
     starts: how many points of the prior are simulated, besides those that the rule has simulated.
-    refined: from how many of the best a search begins.
+    refined: how many searches on all points at most: one for each of the different places to which
+        three times as many searches on 64 points lead. With 1, one from the best start.
     steps: the most that a search may take.
     whiten: fit once more with a kernel on data in whose coordinates the model at the first estimate
         is normal and uncorrelated, from 20 simulations a column or more. Where columns are
