@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.health import tell_divergent
@@ -130,7 +131,7 @@ def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tu
     return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 
 
-@eqx.filter_jit
+@compile_quickly
 def _warm_up(
     key: Key[Array, ""], target: Target, starts: Array, covariance: Array, steps: int
 ) -> tuple[Chains, Array]:
@@ -149,7 +150,7 @@ def _warm_up(
     return chains, taken.sum()
 
 
-@eqx.filter_jit
+@compile_quickly
 def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Draws]:
     kernel = blackjax().nuts.build_kernel()
 

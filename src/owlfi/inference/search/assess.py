@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
@@ -146,13 +146,14 @@ def redraw(
     if quadrature is None:
         return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
-    designs, enough = _leave_out_failed(stage.objective, y, quadrature.weights)
-    if not np.asarray(enough).all():
+    designs = Designs(y, quadrature.weights)
+    if not np.isfinite(y).all():
+        designs, enough = _leave_out_failed(stage.objective, *designs)
         designs = jax.tree.map(lambda leaf: leaf[np.asarray(enough)], designs)
     return designs, y.shape[0] * y.shape[1]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _leave_out_failed(
     objective: Objective, y: Float[Array, "r m d"], weights: Float[Array, "r m"]
 ) -> tuple[Designs, Bool[Array, " r"]]:
@@ -177,7 +178,7 @@ def _excess(stage: Stage, designs: Designs) -> float:
     return stage.independent_excess if known is None else float(known)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
     k, (r, m) = objective.data_kernel, designs.weights.shape
     own = jax.lax.map(lambda design: k.self_sum(*design), designs)
