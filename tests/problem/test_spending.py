@@ -58,7 +58,7 @@ def test_calls_are_those_that_were_made(method):
 
 
 FEWER = {"rejection_abc": 2000, "sequential_abc": 7000, "posterior_bootstrap": 12_000}
-FEWER |= {"pseudo_marginal": 9000, "goodness_of_fit": 16_000}
+FEWER |= {"pseudo_marginal": 9000, "goodness_of_fit": 50_000}
 
 
 @pytest.mark.parametrize("method", FEWER)
@@ -82,8 +82,8 @@ def test_calls_inside_jax_are_counted_and_change_nothing(method):
 def test_fits_that_run_out_say_so():
     problem, rows = counted(lambda theta, u: theta[0] + np.round(u, 1))
     with pytest.raises(ValueError, match=r"minimum_distance needs about .* [\d,]+ are made, and"):
-        run("minimum_distance", problem, max_calls=3500)
-    assert sum(rows) <= 3500
+        run("minimum_distance", problem, max_calls=3600)
+    assert sum(rows) <= 3600
 
 
 def test_slow_simulators_are_told_before_long_work(capsys):

@@ -24,7 +24,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
-from owlfi.problem.spending import Expected, limit_calls
+from owlfi.problem.spending import Expected, afford, limit_calls
 from owlfi.problem.without_failures import tell_lost
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -130,6 +130,7 @@ def _rounds(
         if number == 0:
             made = simulate_prior(round_key, problem, quadrature, draws)
         else:
+            afford(1, draws * len(quadrature.points))
             proposals = (*proposals, _propose(problem, runs, keep))
             thetas = from_real(_draw(round_key, proposals[-1], draws), ends)
             made = simulate_in_chunks(problem, thetas, quadrature, check=False)

@@ -18,6 +18,7 @@ from owlfi._tools.display import write_duration
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WORTH_A_WORD = 60.0  # seconds
+_SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
 _CALLS_AT_MOST = 2**62
 
 
@@ -55,8 +56,8 @@ class Spending:
         """
         if self.most is not None:
             too_few = self.spent == 0 and self.expect().needed > self.most
-            self.short = too_few or self.spent + calls > self.most
-            if self.short:
+            if too_few or self.spent + calls > self.most:
+                self.short = True
                 raise OutOfCallsError
         self.spent += calls
 
@@ -105,7 +106,7 @@ def is_short() -> int:
 def tell_cost(seconds: float) -> None:
     """On stderr, how long a method will take whose simulator takes so many seconds a row."""
     now = _NOW.get()
-    if now is None or now.told:
+    if now is None or now.told or seconds < _SLOW:
         return
     now.told, calls = True, now.expect().in_all
     limit = "max_calls= sets a limit"

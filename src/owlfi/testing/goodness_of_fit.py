@@ -51,11 +51,11 @@ def _expect(
     search: str | Adam,
 ) -> Expected:
     options = {"theta": theta, "aggregate": aggregate, "designs": designs, "restarts": restarts}
-    few, many = (
-        plan_goodness_of_fit(problem, rule, resamples=count, level=level, search=search, **options)
-        for count in (math.ceil(1 / level) - 1, resamples)
+    cost = plan_goodness_of_fit(
+        problem, rule, resamples=resamples, level=level, search=search, **options
     )
-    return Expected(few.expected, many.expected)
+    fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
+    return Expected(rule.tuning_calls + fewest, cost.expected)
 
 
 @limit_calls(_expect)
