@@ -5,8 +5,6 @@ weighting asks for no simulation.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -17,29 +15,34 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_few_draws
+from owlfi.inference.prior_runs import simulate_prior
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.simulations import CHECK_CALLS, Simulations
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior, announce
-from owlfi.results.health import tell_interruption
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 from owlfi.weights.tuned import tuned_weights
 
 SHARE = 0.05
-_CHUNK = 100  # thetas between two moves of the progress bar
 _LANDMARKS = 20
 _DRAWS_A_SLOPE = 5  # of the regression, so that it is no interpolation
 _SINGULAR = 1e-6
 
 
+def _expect_rejection(rule: Rule, draws: int) -> Expected:
+    needed = max(rule.tuning_calls, rule.m + CHECK_CALLS)
+    return Expected(needed, max(needed, draws * rule.m + CHECK_CALLS))
+
+
+@limit_calls(_expect_rejection)
 def rejection_abc(
     key: Key[Array, ""],
     problem: Problem,
@@ -50,15 +53,18 @@ def rejection_abc(
     threshold: float | None = None,
     adjust: bool = False,
     on_failure: str = "reject",
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws from the prior, of which those with the smallest squared MMD are kept.
 
     draws: how many parameters are simulated, those included at which the rule was tuned.
     share, threshold, adjust, on_failure: see `accept`.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
-    Raises ValueError for a threshold that accepts nothing.
+    Raises ValueError for a threshold that accepts nothing, and too few calls to begin with.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -242,54 +248,6 @@ def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | Non
         )
     tune = tuned_weights if u.ndim == 2 else pooled_weights
     return tune(problem.data_kernel, measure, u, y)
-
-
-def simulate_prior(
-    key: Key[Array, ""],
-    problem: Problem,
-    quadrature: Quadrature,
-    draws: int,
-    *,
-    progress: bool = False,
-) -> Simulations:
-    """Simulations at draws from the prior; those that the rule was tuned to are the first."""
-    known = problem.pilot(quadrature).at(slice(draws))
-    missing = draws - len(known.thetas)
-    if not missing:
-        return known
-    thetas, check = problem.prior.sample(key, missing), quadrature.pilot is None
-    more = simulate_in_chunks(problem, thetas, quadrature, check=check, progress=progress)
-    return known.join(more)
-
-
-def simulate_in_chunks(
-    problem: Problem,
-    thetas: Float[Array, "t p"],
-    quadrature: Quadrature,
-    *,
-    check: bool = True,
-    progress: bool = False,
-) -> Simulations:
-    """Simulations at all thetas on one design, or at the first of them when interrupted.
-
-    check: see first that y is determined by theta and u.
-    """
-    parts = split_chunks(len(thetas), _CHUNK)
-
-    def steps() -> Iterator[Simulations]:
-        for number, part in enumerate(parts):
-            yield simulate(
-                problem.simulator,
-                thetas[part],
-                quadrature,
-                check=check and number == 0,
-                columns=problem.observed.shape[1],
-                keep_failed=True,
-            )
-
-    done = collect(steps(), len(parts), "Simulating", show=progress)
-    runs = done[0].join(*done[1:])
-    return replace(runs, warnings=tell_interruption(len(runs.thetas), len(thetas), "parameters"))
 
 
 def _adjust(

@@ -20,8 +20,9 @@ from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
-_DESIGNS = 6
 _RIPPLED = 2.0  # times the Hessian of a resolved embedding
+DESIGNS = 6
+"""Of the same kind, that are simulated at an estimate."""
 _ROOM = 0.5  # of the way to a bound, that a shift may go
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
@@ -142,7 +143,7 @@ def redraw(
     key: Key[Array, ""], rule: Rule, stage: Stage, theta: Float[Array, " p"]
 ) -> tuple[Designs, int]:
     """Simulations at theta on other designs of the same kind, none where the rule has none."""
-    quadrature = rule.redraw(key, stage.problem, stage.quadrature, _DESIGNS)
+    quadrature = rule.redraw(key, stage.problem, stage.quadrature, DESIGNS)
     if quadrature is None:
         return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
