@@ -25,8 +25,8 @@ from owlfi.inference.learning_rate import check_beta, choose_beta, real_covarian
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, afford, limit_calls, take_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -95,6 +95,7 @@ def mmd_bayes(
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
     ((400, 1), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
