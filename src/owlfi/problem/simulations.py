@@ -1,5 +1,6 @@
 """What a simulator gives at some thetas, on the points of a quadrature."""
 
+from time import perf_counter
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, as_simulator
+from owlfi.problem.spending import tell_cost
 from owlfi.weights.quadrature import Quadrature
 
 CHECK_CALLS = 4
@@ -183,8 +185,11 @@ def _check_rows(
     simulator: Simulator, theta: Array, pair: Array, together: Float[np.ndarray, "2 d"]
 ) -> int:
     """Each row on its own; returns the rows that took."""
+    seconds = np.inf
     for row, expected in zip(np.asarray(pair), together, strict=True):
+        begun = perf_counter()
         alone = np.asarray(_run_once(simulator, theta, as_jax(row[None])))[0]
+        seconds = min(seconds, perf_counter() - begun)  # the first may be compiled
         if alone.shape != expected.shape:
             raise ValueError(
                 "y must have one dimension, the generator returned "
@@ -198,6 +203,7 @@ def _check_rows(
                 "and let row i of y depend on row i of u alone (a seed made from the digits of u "
                 "will not do: y must be smooth in u)"
             )
+    tell_cost(seconds)
     return len(pair)
 
 

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
@@ -20,8 +20,9 @@ from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
-_DESIGNS = 6
 _RIPPLED = 2.0  # times the Hessian of a resolved embedding
+DESIGNS = 6
+"""Of the same kind, that are simulated at an estimate."""
 _ROOM = 0.5  # of the way to a bound, that a shift may go
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
@@ -142,17 +143,18 @@ def redraw(
     key: Key[Array, ""], rule: Rule, stage: Stage, theta: Float[Array, " p"]
 ) -> tuple[Designs, int]:
     """Simulations at theta on other designs of the same kind, none where the rule has none."""
-    quadrature = rule.redraw(key, stage.problem, stage.quadrature, _DESIGNS)
+    quadrature = rule.redraw(key, stage.problem, stage.quadrature, DESIGNS)
     if quadrature is None:
         return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
-    designs, enough = _leave_out_failed(stage.objective, y, quadrature.weights)
-    if not np.asarray(enough).all():
+    designs = Designs(y, quadrature.weights)
+    if not np.isfinite(y).all():
+        designs, enough = _leave_out_failed(stage.objective, *designs)
         designs = jax.tree.map(lambda leaf: leaf[np.asarray(enough)], designs)
     return designs, y.shape[0] * y.shape[1]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _leave_out_failed(
     objective: Objective, y: Float[Array, "r m d"], weights: Float[Array, "r m"]
 ) -> tuple[Designs, Bool[Array, " r"]]:
@@ -177,7 +179,7 @@ def _excess(stage: Stage, designs: Designs) -> float:
     return stage.independent_excess if known is None else float(known)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
     k, (r, m) = objective.data_kernel, designs.weights.shape
     own = jax.lax.map(lambda design: k.self_sum(*design), designs)

@@ -7,7 +7,6 @@ are seen, and go down to k itself by factors of 2, each from where the last one 
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
@@ -110,7 +110,7 @@ def _choose_ladder(
     return tuple(2.0**step for step in range(power, -1, -1))
 
 
-@eqx.filter_jit
+@compile_quickly
 def _nearness(
     objective: Objective, power: ArrayLike, y: Float[Array, "t m d"], x: Float[Array, "n d"]
 ) -> Float[Array, " t"]:
@@ -120,7 +120,7 @@ def _nearness(
     return jax.lax.map(lambda rows: jnp.nanmean(k.row_sums(rows, x, shares)), y)
 
 
-@eqx.filter_jit
+@compile_quickly
 def values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
     """Of the objective, from simulations on its points."""
     return jax.lax.map(objective.of_rows, y)

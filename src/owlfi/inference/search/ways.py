@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi.inference.search.newton import STEPS, TOLERANCE, Minimum, minimise, minimise_each
+from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
 from owlfi.inference.search.scatter import (
     Scatter,
@@ -98,7 +98,7 @@ class BySlopes:
         for factor in ladder:
             tolerance = as_jax(np.float64(last if factor == 1 else _LOOSE))
             stretched = objective.stretch(np.float64(factor))
-            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance)
+            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance, held=NONE)
             start, calls = found.theta, calls + int(found.calls)
         return found._replace(calls=as_jax(np.int64(calls)))
 
