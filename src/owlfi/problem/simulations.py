@@ -119,12 +119,19 @@ def as_design(
     return thetas, u
 
 
-@compile_where_it_runs
 def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
     if u.ndim == 3:
-        return simulator.runtime.map(lambda pair: simulator.rows(*pair), (thetas, u))
-    return simulator.runtime.map(lambda theta: simulator.rows(theta, u), thetas)
+        return simulator.runtime.map_cases(_rows_on_own, simulator, (thetas, u))
+    return simulator.runtime.map_cases(_rows_on_shared, (simulator, u), thetas)
+
+
+def _rows_on_own(simulator: Simulator, case: tuple[Array, Array]) -> Array:
+    return simulator.rows(*case)
+
+
+def _rows_on_shared(shared: tuple[Simulator, Array], theta: Array) -> Array:
+    return shared[0].rows(theta, shared[1])
 
 
 def check_determined(

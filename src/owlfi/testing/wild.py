@@ -72,7 +72,7 @@ def wild_goodness_of_fit(
     rows = simulate_with_slopes(fit.objective, theta)
     refuse_constant(problem.prior.names, theta, rows.slopes)
     y = _simulate(problem, theta, others)
-    gram = _projected_gram(fit.objective, rows.y, rows.slopes, y)
+    gram = _projected_gram(fit.objective.with_data(problem.observed), rows.y, rows.slopes, y)
     weights = jnp.stack([q.weights for q in others])
     coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
     null = jnp.sum(coefficients * (coefficients @ gram), 1)
