@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import LENGTHSCALE, RULE, exact_squared_mmd, gaussian_problem
 from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
-from owlfi.inference.abc import measure_distances, simulate_prior, stored_simulations
+from owlfi.inference.abc import measure_distances, stored_simulations
+from owlfi.inference.prior_runs import simulate_prior
 from owlfi.models.wind_farm import stored_runs
 from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.weights.quadrature import Pilot, unweighted

@@ -5,8 +5,6 @@ weighting asks for no simulation.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -15,31 +13,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_count, brief, positive
+from owlfi._tools.checks import as_count, as_truth, brief, plain_number, positive
 from owlfi._tools.keys import as_key
-from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_few_draws
+from owlfi.inference.prior_runs import simulate_prior
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior, announce
-from owlfi.results.health import tell_interruption
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 from owlfi.weights.tuned import tuned_weights
 
 SHARE = 0.05
-_CHUNK = 100  # thetas between two moves of the progress bar
 _LANDMARKS = 20
 _DRAWS_A_SLOPE = 5  # of the regression, so that it is no interpolation
 _SINGULAR = 1e-6
 
 
+def _expect_rejection(rule: Rule, draws: int) -> Expected:
+    needed = max(rule.tuning_calls, rule.m + CHECK_CALLS)
+    return Expected(needed, max(needed, draws * rule.m + CHECK_CALLS))
+
+
+@limit_calls(_expect_rejection)
 def rejection_abc(
     key: Key[Array, ""],
     problem: Problem,
@@ -50,15 +53,18 @@ def rejection_abc(
     threshold: float | None = None,
     adjust: bool = False,
     on_failure: str = "reject",
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws from the prior, of which those with the smallest squared MMD are kept.
 
     draws: how many parameters are simulated, those included at which the rule was tuned.
     share, threshold, adjust, on_failure: see `accept`.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
-    Raises ValueError for a threshold that accepts nothing.
+    Raises ValueError for a threshold that accepts nothing, and too few calls to begin with.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -69,13 +75,14 @@ def rejection_abc(
     >>> posterior.draws.shape, posterior.calls
     ((50, 2), 16004)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws)
     _check_cut(share, threshold)
     check_way(on_failure)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
     return accept(
         problem, runs, share=share, threshold=threshold, adjust=adjust, on_failure=on_failure
@@ -107,8 +114,9 @@ def accept(
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters or fewer than about ten accepted draws.
     """
+    problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     _check_cut(share, threshold)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
     measure = problem.simulator.measure
@@ -208,6 +216,7 @@ def stored_simulations(
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
     """
+    problem = as_problem(problem)
     thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
@@ -226,7 +235,7 @@ def stored_simulations(
 def _numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
@@ -242,54 +251,6 @@ def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | Non
         )
     tune = tuned_weights if u.ndim == 2 else pooled_weights
     return tune(problem.data_kernel, measure, u, y)
-
-
-def simulate_prior(
-    key: Key[Array, ""],
-    problem: Problem,
-    quadrature: Quadrature,
-    draws: int,
-    *,
-    progress: bool = False,
-) -> Simulations:
-    """Simulations at draws from the prior; those that the rule was tuned to are the first."""
-    known = problem.pilot(quadrature).at(slice(draws))
-    missing = draws - len(known.thetas)
-    if not missing:
-        return known
-    thetas, check = problem.prior.sample(key, missing), quadrature.pilot is None
-    more = simulate_in_chunks(problem, thetas, quadrature, check=check, progress=progress)
-    return known.join(more)
-
-
-def simulate_in_chunks(
-    problem: Problem,
-    thetas: Float[Array, "t p"],
-    quadrature: Quadrature,
-    *,
-    check: bool = True,
-    progress: bool = False,
-) -> Simulations:
-    """Simulations at all thetas on one design, or at the first of them when interrupted.
-
-    check: see first that y is determined by theta and u.
-    """
-    parts = split_chunks(len(thetas), _CHUNK)
-
-    def steps() -> Iterator[Simulations]:
-        for number, part in enumerate(parts):
-            yield simulate(
-                problem.simulator,
-                thetas[part],
-                quadrature,
-                check=check and number == 0,
-                columns=problem.observed.shape[1],
-                keep_failed=True,
-            )
-
-    done = collect(steps(), len(parts), "Simulating", show=progress)
-    runs = done[0].join(*done[1:])
-    return replace(runs, warnings=tell_interruption(len(runs.thetas), len(thetas), "parameters"))
 
 
 def _adjust(
@@ -339,7 +300,7 @@ def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _check_cut(share: float | None, threshold: float | None) -> None:
     if share is not None and threshold is not None:
         raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
-    if share is not None and not 0 < float(as_array("share", share)) <= 1:
+    if share is not None and not 0 < plain_number("share", share) <= 1:
         raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
     if threshold is not None:
         positive("threshold", threshold, number=True)

@@ -13,25 +13,44 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
-from owlfi.inference.search.assess import Assessed, assess
+from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
-from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import coarsen, compare_starts
+from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import Estimate, announce
 
+_STEPS = 5  # of a search, mostly
+_AFTER = 3  # steps with tuned weights, and slopes at the end
 
+
+def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
+    """The calls of `find_minimum`, about: searches may take twice as many steps."""
+    simulator, few = problem.simulator, comparison_points(rule.m)
+    begun = (rule.tuning_calls or CHECK_CALLS) + starts * few
+    looked = look_calls(simulator, few, most=False)
+    searched = (refined * _STEPS + _AFTER) * simulator.slope_calls(rule.m)
+    return begun + looked + searched + DESIGNS * rule.m
+
+
+def _expect(rule: Rule, problem: Problem, starts: int, refined: int) -> Expected:
+    return Expected(*[expect_fit(rule, problem, starts, refined)] * 2)
+
+
+@limit_calls(_expect)
 def minimum_distance(
     key: Key[Array, ""],
     problem: Problem,
@@ -42,6 +61,7 @@ def minimum_distance(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    max_calls: int | None = None,
 ) -> Estimate:
     """The parameters with the smallest squared MMD, with standard errors.
 
@@ -53,13 +73,15 @@ def minimum_distance(
         correlated or skewed, this uses the data better.
     retune: fit once more with weights tuned to the simulations at the first estimate, on the same
         points. Done where the rule tunes its weights, unless False; with True for any points.
+    max_calls: the most rows that the simulator may compute; no answer can be given
+        where they end before the errors are known.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
     with bounds are transformed to the real line. Ctrl-C during the first searches returns the best
     of those that are finished.
 
-    Raises ValueError for discrete parameters, where the simulations fail at every start, and for
-    a U-statistic to retune.
+    Raises ValueError for discrete parameters, where the simulations fail at every start, for a
+    U-statistic to retune, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -162,8 +184,10 @@ def find_minimum(
     retune: bool | None = None,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
-    _check(method, problem, as_rule(rule), retune)
+    problem, rule = as_problem(problem), as_rule(rule)
+    _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    as_truth("whiten", whiten)
     quadrature_key, start_key, design_key = split_key(key, 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
@@ -230,5 +254,5 @@ def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> No
             f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
             "rejection_abc"
         )
-    if retune:
+    if retune is not None and as_truth("retune", retune):
         rule.check_weighted("retune=True")

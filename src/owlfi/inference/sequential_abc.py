@@ -17,11 +17,14 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
-from owlfi.inference.abc import measure_distances, simulate_in_chunks, simulate_prior
+from owlfi.inference.abc import measure_distances
 from owlfi.inference.health import tell_few_draws
-from owlfi.problem.problem import Problem
+from owlfi.inference.prior_runs import simulate_in_chunks, simulate_prior
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import Expected, afford, limit_calls
 from owlfi.problem.without_failures import tell_lost
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -47,6 +50,12 @@ class Runs(NamedTuple):
     calls: int
 
 
+def _expect_rounds(rule: Rule, draws: int, rounds: int) -> Expected:
+    first = max(rule.tuning_calls, draws * rule.m + CHECK_CALLS)
+    return Expected(first, first + (rounds - 1) * draws * rule.m)
+
+
+@limit_calls(_expect_rounds)
 def sequential_abc(
     key: Key[Array, ""],
     problem: Problem,
@@ -55,15 +64,18 @@ def sequential_abc(
     draws: int = 500,
     rounds: int = 6,
     keep: int = 200,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """ABC with a threshold that falls from round to round.
 
     draws: how many parameters are simulated in each round; the first round draws from the prior.
     keep: of all runs, how many with the smallest squared MMD make up the posterior.
+    max_calls: the most rows that the simulator may compute; only whole rounds are made.
     progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
 
-    Raises ValueError for discrete parameters, and where fewer than `keep` runs succeed.
+    Raises ValueError for discrete parameters, where fewer than `keep` runs succeed, and for too few
+    calls to make the first round.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -74,12 +86,13 @@ def sequential_abc(
     >>> posterior.draws.shape, first > last
     ((200, 2), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("sequential_abc")
     as_count("rounds", rounds)
     if not 2 <= as_count("keep", keep) <= as_count("draws", draws):
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     steps = _rounds(key, problem, quadrature, draws, keep, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)
@@ -118,6 +131,7 @@ def _rounds(
         if number == 0:
             made = simulate_prior(round_key, problem, quadrature, draws)
         else:
+            afford(1, draws * len(quadrature.points))
             proposals = (*proposals, _propose(problem, runs, keep))
             thetas = from_real(_draw(round_key, proposals[-1], draws), ends)
             made = simulate_in_chunks(problem, thetas, quadrature, check=False)

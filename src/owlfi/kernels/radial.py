@@ -18,6 +18,7 @@ from owlfi._tools.checks import is_traced, plain_number, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import scaled_bessel_k
 from owlfi.kernels.base import (
+    Columns,
     CoordinateKernel,
     as_samples,
     check_coordinates,
@@ -76,7 +77,7 @@ class RadialKernel(CoordinateKernel):
     def panels(self) -> Float[Array, "p #s"]:
         return _multiples(_EXPONENTIAL_PANELS, self.lengthscale)
 
-    def restrict(self, coordinates: slice) -> "RadialKernel":
+    def restrict(self, coordinates: Columns) -> "RadialKernel":
         return eqx.tree_at(lambda k: k.lengthscale, self, take(self.lengthscale, coordinates))
 
     def stretch(self, factor: Any) -> "RadialKernel":

@@ -6,8 +6,8 @@ from owlfi.inference.search.newton import STEPS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS, MOST_CHECK_CALLS
-from owlfi.testing.goodness_of_fit import check_settings
 from owlfi.testing.searches import Adam, as_search
+from owlfi.testing.settings import check_settings
 
 _NEAR, _FAR = 4, 15  # steps that searches mostly take, from the estimate and from elsewhere
 

@@ -13,11 +13,12 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.tangent import embedding_metric
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_limit
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
@@ -25,6 +26,13 @@ from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
 
 
+def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
+    own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls)
+    calls = expect_fit(rule, problem) + own
+    return Expected(calls, calls)
+
+
+@limit_calls(_expect)
 def wild_goodness_of_fit(
     key: Key[Array, ""],
     problem: Problem,
@@ -33,19 +41,21 @@ def wild_goodness_of_fit(
     resamples: int = 999,
     designs: int = 16,
     level: float = 0.05,
+    max_calls: int | None = None,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, at the simulations of a single fit.
 
     resamples: B, how many sets of random signs are drawn; they take no simulation.
     designs: how many more designs of the rule are simulated at the estimate. The error of a design
         is part of the statistic, and random combinations of theirs join the null statistics.
+    max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
     Asymptotic in n and m, where `goodness_of_fit` has the whole procedure in every replicate, at B
     fits. Memory grows with (n + designs · m)².
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, a model that is piecewise constant in one, the U-statistic, and simulations at the
-    estimate that are not finite.
+    parameters, a model that is piecewise constant in one, the U-statistic, simulations at the
+    estimate that are not finite, and too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -55,9 +65,10 @@ def wild_goodness_of_fit(
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     resamples, level = check_level(resamples, level)
     check_rows("observed", len(problem.observed))
-    as_rule(rule).check_weighted("the wild bootstrap")
+    rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
