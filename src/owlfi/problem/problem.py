@@ -14,6 +14,7 @@ from owlfi._tools.arrays import as_jax, fill_rows, next_rung
 from owlfi._tools.checks import as_kind, is_traced
 from owlfi._tools.display import html_table, join, write_facts
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.progress import show_bars
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import own_factors, own_term, squared_mmd
@@ -43,6 +44,7 @@ class Problem(eqx.Module):
         simulator with NumPy summaries runs on the host.
     columns: names of the columns, for plots; those of the summaries, the data frame or the file
         where left out.
+    progress: show a bar while the lengthscale of many observations is found.
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
     the observations have another dimension than the simulations (known beforehand of simulators in
@@ -77,6 +79,7 @@ class Problem(eqx.Module):
         data_kernel: Any = None,
         summaries: Any = None,
         columns: Sequence[str] | None = None,
+        progress: bool = False,
     ):
         self.simulator = as_simulator(simulator)
         self.observed, names = observe(observed)
@@ -88,7 +91,8 @@ class Problem(eqx.Module):
         self.columns = name_columns(names if columns is None else columns, self.observed.shape[1])
         self.median = data_kernel is None
         if data_kernel is None:
-            self.data_kernel = self._default_kernel(self.observed)
+            with show_bars(progress):
+                self.data_kernel = self._default_kernel(self.observed)
         else:
             self.data_kernel = as_kernel(data_kernel)
             row = self.observed[:1]  # a kernel that does not fit should say so before any run

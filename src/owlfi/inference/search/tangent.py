@@ -91,7 +91,7 @@ def _along_slopes(
         embedding_metric(objective.on(objective.points, w), y, slopes),
         at_places[:, :n],
         along(lambda rows: gaps(objective, rows)),
-        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(-1, r, m), designs.weights),
+        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(len(slopes), r, m), designs.weights),
         independent_error(objective, y),
         (~finished.fine).mean(),
     )
