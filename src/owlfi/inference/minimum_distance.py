@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
+from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
@@ -61,6 +62,7 @@ def minimum_distance(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    progress: bool = False,
     max_calls: int | None = None,
 ) -> Estimate:
     """The parameters with the smallest squared MMD, with standard errors.
@@ -74,6 +76,7 @@ def minimum_distance(
         correlated or skewed, this uses the data better.
     retune: fit once more with weights tuned to the simulations at the first estimate, on the same
         points. Done where the rule tunes its weights, unless False; with True for any points.
+    progress: show what is done.
     max_calls: the most rows that the simulator may compute; no answer can be given
         where they end before the errors are known.
 
@@ -101,6 +104,7 @@ def minimum_distance(
         steps=steps,
         whiten=whiten,
         retune=retune,
+        progress=progress,
     )
     estimate = Estimate(
         problem.prior.names,
@@ -163,6 +167,9 @@ class Fit(NamedTuple):
         All are shifted alike.
         """
         landing = self.assessed.landing
+        if observed is None:  # the rows that fill a rung have no share
+            more = len(self.objective.observed) - shares.shape[1]
+            shares = jnp.pad(shares, ((0, 0), (0, more)))
         found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
         low, high = self.objective.ends
         moved = found.theta + (self.theta - landing.minimum.theta)[None]
@@ -180,34 +187,42 @@ def find_minimum(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    progress: bool = False,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
     problem, rule = as_problem(problem), as_rule(rule)
     _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
     as_truth("whiten", whiten)
-    quadrature_key, start_key, design_key = split_key(key, 3)
-    first = Stage(problem, rule.quadrature(quadrature_key, problem))
-    checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
-    tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-    nearest = as_jax(np.asarray(tried.thetas)[0])
-    rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
-    way: Way = ByRegression(steps) if rough else BySlopes(steps)
-    wide = search_widely(first, way, tried, refined)
-    white_key = jax.random.fold_in(start_key, 1) if whiten else None
-    last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
-    found = assess(design_key, rule, last, way, best)
-    spent = wide.calls + more + found.calls.search
-    beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
-    return Fit(
-        last.objective,
-        found,
-        last.squared_mmd(found.landing.minimum.value),
-        spent + beside,
-        0 if found.way.rough else problem.simulator.derivative_calls(spent),
-        _join_traces(first, wide.best, last, found.landing),
-        describe_fit(last, wide, found, tried),
-    )
+    with show_bars(progress):
+        quadrature_key, start_key, design_key = split_key(key, 3)
+        begin_step("Weights")
+        first = Stage(problem, rule.quadrature(quadrature_key, problem))
+        begin_step("Starts")
+        checked = problem.check_determined(
+            problem.prior.starts(start_key, starts), first.quadrature
+        )
+        tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
+        nearest = as_jax(np.asarray(tried.thetas)[0])
+        rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
+        way: Way = ByRegression(steps) if rough else BySlopes(steps)
+        begin_step("Search")
+        wide = search_widely(first, way, tried, refined)
+        white_key = jax.random.fold_in(start_key, 1) if whiten else None
+        last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
+        begin_step("Standard errors")
+        found = assess(design_key, rule, last, way, best)
+        spent = wide.calls + more + found.calls.search
+        beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
+        return Fit(
+            last.objective,
+            found,
+            last.squared_mmd(found.landing.minimum.value),
+            spent + beside,
+            0 if found.way.rough else problem.simulator.derivative_calls(spent),
+            _join_traces(first, wide.best, last, found.landing),
+            describe_fit(last, wide, found, tried),
+        )
 
 
 def _adapt(

@@ -101,7 +101,7 @@ def mmd_bayes(
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
-    fit = find_minimum("mmd_bayes", fit_key, problem, rule)
+    fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
     if fit.rough:
         raise ValueError(
             "mmd_bayes needs the derivatives of the simulator, but they do not tell how y changes "

@@ -74,7 +74,7 @@ def posterior_bootstrap(
     if not plain_number("prior_strength", prior_strength) >= 0:
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
     fit_key, key = jax.random.split(as_key(key))
-    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule)
+    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 

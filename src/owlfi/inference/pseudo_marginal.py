@@ -89,7 +89,7 @@ def pseudo_marginal(
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("pseudo_marginal", fit_key, problem, rule)
+    fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     rate, random = choose_beta(fit, beta), numpy_generator(key)
     noise = _choose_noise(bank_key, problem, rule, fit.objective, designs)
     centre, covariance = (np.asarray(array) for array in real_covariance(fit))

@@ -122,21 +122,29 @@ def as_design(
     return thetas, u
 
 
-@compile_where_it_runs
 def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None = None) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each.
 
     columns: of the NaN where the generator raises; None to let it raise.
     """
-
-    def run(theta: Array, points: Array) -> Array:
-        if columns is None:
-            return simulator.rows(theta, points)
-        return simulator.attempt(theta, points, columns)
-
     if u.ndim == 3:
-        return simulator.runtime.map(lambda pair: run(*pair), (thetas, u))
-    return simulator.runtime.map(lambda theta: run(theta, u), thetas)
+        return simulator.runtime.map_cases(_run_on_own, (simulator, columns), (thetas, u))
+    return simulator.runtime.map_cases(_run_on_shared, (simulator, columns, u), thetas)
+
+
+def _run_on_own(shared: tuple[Simulator, int | None], case: tuple[Array, Array]) -> Array:
+    return _run(*shared, *case)
+
+
+def _run_on_shared(shared: tuple[Simulator, int | None, Array], theta: Array) -> Array:
+    simulator, columns, u = shared
+    return _run(simulator, columns, theta, u)
+
+
+def _run(simulator: Simulator, columns: int | None, theta: Array, u: Array) -> Array:
+    if columns is None:
+        return simulator.rows(theta, u)
+    return simulator.attempt(theta, u, columns)
 
 
 def check_determined(

@@ -41,6 +41,7 @@ def wild_goodness_of_fit(
     resamples: int = 999,
     designs: int = 16,
     level: float = 0.05,
+    progress: bool = False,
     max_calls: int | None = None,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, at the simulations of a single fit.
@@ -48,6 +49,7 @@ def wild_goodness_of_fit(
     resamples: B, how many sets of random signs are drawn; they take no simulation.
     designs: how many more designs of the rule are simulated at the estimate. The error of a design
         is part of the statistic, and random combinations of theirs join the null statistics.
+    progress: show what is done.
     max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
     Asymptotic in n and m, where `goodness_of_fit` has the whole procedure in every replicate, at B
@@ -72,7 +74,7 @@ def wild_goodness_of_fit(
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule)
+    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
     if fit.rough:
         raise ValueError(
             "wild_goodness_of_fit needs the derivatives of the simulator, but they do not tell how "
@@ -83,7 +85,7 @@ def wild_goodness_of_fit(
     rows = simulate_with_slopes(fit.objective, theta)
     refuse_constant(problem.prior.names, theta, rows.slopes)
     y = _simulate(problem, theta, others)
-    gram = _projected_gram(fit.objective, rows.y, rows.slopes, y)
+    gram = _projected_gram(fit.objective.with_data(problem.observed), rows.y, rows.slopes, y)
     weights = jnp.stack([q.weights for q in others])
     coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
     null = jnp.sum(coefficients * (coefficients @ gram), 1)

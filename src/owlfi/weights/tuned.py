@@ -160,7 +160,7 @@ def weigh_alike(
     squares = (np.asarray(quadrature.weights) ** 2).sum()
     most = as_jax(1.5 * m * squares)  # hardly noisier than the one that was tuned
     parts = []
-    for design in points:  # one at a time, by the program that served the first
+    for design in np.asarray(points):  # one at a time, by the program that served the first
         one = as_jax(design[None])
         parts.append(_solve(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
