@@ -69,7 +69,8 @@ def simulate(
     check: see first that y is determined by theta and u: two rows together, and each on its own,
         at four more calls, or eight where y is not finite at the first thetas.
     columns: how many y should have, which the check then sees to.
-    keep_failed: leave values of y that are not finite to be looked at later, by ABC for example.
+    keep_failed: leave values of y that are not finite to be looked at later, by ABC for example;
+        where `columns` are given, thetas at which the generator raises are such, too.
 
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
     of y that are not finite, a dimension of y that changes, and rows that come out differently
@@ -87,7 +88,7 @@ def simulate(
     checked = 0
     if check:
         checked = check_determined(simulator, thetas, u if u.ndim == 2 else u[0], columns)
-    y = _run_each(simulator, thetas, u)
+    y = _run_each(simulator, thetas, u, columns if keep_failed else None)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
@@ -122,11 +123,20 @@ def as_design(
 
 
 @compile_where_it_runs
-def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
-    """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
+def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None) -> Array:
+    """y (t, m, d) on one design (m, s) for all thetas, or on one for each.
+
+    columns: how many NaN stand for what is raised; None to raise it.
+    """
+
+    def run(theta: Array, points: Array) -> Array:
+        if columns is None:
+            return simulator.rows(theta, points)
+        return simulator.attempt(theta, points, columns)
+
     if u.ndim == 3:
-        return simulator.runtime.map(lambda pair: simulator.rows(*pair), (thetas, u))
-    return simulator.runtime.map(lambda theta: simulator.rows(theta, u), thetas)
+        return simulator.runtime.map(lambda pair: run(*pair), (thetas, u))
+    return simulator.runtime.map(lambda theta: run(theta, u), thetas)
 
 
 def check_determined(
