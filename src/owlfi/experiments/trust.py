@@ -184,8 +184,19 @@ def table(records: list[Record]) -> Table:
         [(name, *_format(result)) for name, result in arrange(records).items()],
         "RMSE of all fits in units of the prior's standard deviation, mean over the parameters. "
         f"Coverage and those more than {FAR:g} standard errors off are of results without a "
-        "warning. Calls and seconds are medians.",
+        f"warning. Calls and seconds are medians. {_pool(records)}",
     )
+
+
+def share_warned(records: list[Record]) -> float:
+    """Of the data sets of problems that can be solved."""
+    solvable = [r for r in records if not PROBLEMS[r["problem"]].doubt]
+    return float(np.mean([bool(r.get("warnings", True)) for r in solvable])) if solvable else 0.0
+
+
+def _pool(records: list[Record]) -> str:
+    doubts = [f"{name} ({case.doubt})" for name, case in PROBLEMS.items() if case.doubt]
+    return f"Warned in all: {share_warned(records):.1%}, not counting {', '.join(doubts)}."
 
 
 def _format(result: Record) -> tuple[str, ...]:

@@ -13,16 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_count, brief, positive
+from owlfi._tools.checks import as_count, as_truth, brief, plain_number, positive
 from owlfi._tools.keys import as_key
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import simulate_prior
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import CHECK_CALLS, Simulations
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior, announce
@@ -75,13 +75,14 @@ def rejection_abc(
     >>> posterior.draws.shape, posterior.calls
     ((50, 2), 16004)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws)
     _check_cut(share, threshold)
     check_way(on_failure)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     theta_key, rule_key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
     return accept(
         problem, runs, share=share, threshold=threshold, adjust=adjust, on_failure=on_failure
@@ -113,8 +114,9 @@ def accept(
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters or fewer than about ten accepted draws.
     """
+    problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     _check_cut(share, threshold)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
     failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
     measure = problem.simulator.measure
@@ -214,6 +216,7 @@ def stored_simulations(
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
     """
+    problem = as_problem(problem)
     thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
@@ -232,7 +235,7 @@ def stored_simulations(
 def _numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
@@ -297,7 +300,7 @@ def _main_directions(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _check_cut(share: float | None, threshold: float | None) -> None:
     if share is not None and threshold is not None:
         raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
-    if share is not None and not 0 < float(as_array("share", share)) <= 1:
+    if share is not None and not 0 < plain_number("share", share) <= 1:
         raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
     if threshold is not None:
         positive("threshold", threshold, number=True)

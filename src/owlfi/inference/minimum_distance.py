@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
 from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
@@ -27,7 +27,7 @@ from owlfi.inference.search.starts import coarsen, compare_starts, comparison_po
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import Expected, limit_calls
@@ -181,8 +181,10 @@ def find_minimum(
     retune: bool | None = None,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
-    _check(method, problem, as_rule(rule), retune)
+    problem, rule = as_problem(problem), as_rule(rule)
+    _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    as_truth("whiten", whiten)
     quadrature_key, start_key, design_key = split_key(key, 3)
     first = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
@@ -249,5 +251,5 @@ def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> No
             f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
             "rejection_abc"
         )
-    if retune:
+    if retune is not None and as_truth("retune", retune):
         rule.check_weighted("retune=True")

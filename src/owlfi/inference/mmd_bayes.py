@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.health import tell_divergent
@@ -24,8 +25,8 @@ from owlfi.inference.learning_rate import check_beta, choose_beta, real_covarian
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, afford, limit_calls, take_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -94,6 +95,7 @@ def mmd_bayes(
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
     ((400, 1), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
@@ -149,7 +151,7 @@ def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tu
     return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 
 
-@eqx.filter_jit
+@compile_quickly
 def _warm_up(
     key: Key[Array, ""], target: Target, starts: Array, covariance: Array, steps: int
 ) -> tuple[Chains, Array]:
@@ -168,7 +170,7 @@ def _warm_up(
     return chains, taken.sum()
 
 
-@eqx.filter_jit
+@compile_quickly
 def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Draws]:
     kernel = blackjax().nuts.build_kernel()
 

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi._tools.checks import as_array, as_count
+from owlfi._tools.checks import as_count, plain_number
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.newton import Minimum
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import simulate
 from owlfi.problem.spending import Expected, is_limited, limit_calls
 from owlfi.results import Posterior, announce
@@ -69,8 +69,9 @@ def posterior_bootstrap(
     >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=50).draws.shape
     (50, 2)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
-    if not float(as_array("prior_strength", prior_strength)) >= 0:
+    if not plain_number("prior_strength", prior_strength) >= 0:
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule)

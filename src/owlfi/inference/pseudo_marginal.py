@@ -23,8 +23,8 @@ from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -85,6 +85,7 @@ def pseudo_marginal(
 
     Raises ValueError for discrete parameters, and too few calls to fit the data.
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
 from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
@@ -23,7 +23,7 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts, comparison_points
 from owlfi.inference.search.ways import BySlopes, Landing
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
@@ -72,14 +72,16 @@ def random_restarts(
     >>> estimate.theta.round(1), estimate.calls
     (Array([3., 1.], dtype=float64), 13540)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
+    chosen = _ADAM if optimizer is None else optimizer
+    as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
-    stage = Stage(problem, as_rule(rule).quadrature(quadrature_key, problem))
+    stage = Stage(problem, rule.quadrature(quadrature_key, problem))
     checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
     tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
-    chosen = _ADAM if optimizer is None else optimizer
     descent = stage.objective.m * len(tried.thetas[:restarts]) * steps
     take_calls(descent)
     best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)

@@ -20,7 +20,7 @@ from owlfi._tools.progress import collect
 from owlfi.inference.abc import measure_distances
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import simulate_in_chunks, simulate_prior
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
@@ -86,12 +86,13 @@ def sequential_abc(
     >>> posterior.draws.shape, first > last
     ((200, 2), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("sequential_abc")
     as_count("rounds", rounds)
     if not 2 <= as_count("keep", keep) <= as_count("draws", draws):
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     steps = _rounds(key, problem, quadrature, draws, keep, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _best(problem, history[-1], keep)

@@ -14,6 +14,7 @@ from owlfi._tools.arrays import as_jax, next_rung
 from owlfi._tools.checks import as_array, as_count, as_rows, check_size, is_traced
 from owlfi._tools.display import write_arguments, write_call
 from owlfi._tools.keys import draw_levels
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 
 
@@ -81,7 +82,7 @@ class Measure(eqx.Module):
         return self.from_uniform(draw_levels(key, shape))
 
 
-@eqx.filter_jit
+@compile_quickly
 def _compiled_at_levels(measure: Measure, levels: Float[Array, "n s"]) -> Float[Array, "n s"]:
     return measure.at_levels(levels)
 

@@ -9,13 +9,13 @@ from operator import itemgetter
 from os import cpu_count
 from typing import Any, TypeVar, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
+from owlfi._tools.programs import compile_quickly
 from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
@@ -166,7 +166,7 @@ def choose_runtime(on_host: bool, *, by_step: bool = False) -> Runtime:
 def compile_where_it_runs(function: Kind) -> Kind:
     """A function that is one program where the runtime of its first argument compiles."""
 
-    compiled = eqx.filter_jit(function)
+    compiled = compile_quickly(function)
 
     @wraps(function)
     def run(owner: Any, *arguments: Any, **options: Any) -> Any:
@@ -176,7 +176,7 @@ def compile_where_it_runs(function: Kind) -> Kind:
     return cast(Kind, run)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _call(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_kind, is_traced
 from owlfi._tools.display import html_table, join, write_facts
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import own_factors, own_term, squared_mmd
@@ -200,7 +201,7 @@ class Problem(eqx.Module):
         return _sum_own(self.data_kernel, self.observed)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _sum_own(k: Kernel, x: Float[Array, "n d"]) -> tuple[Array, Array]:
     shares = jnp.full(len(x), 1 / len(x))
     return own_term(k, x, shares, unbiased=False), k.diagonal(x).mean()

@@ -70,7 +70,7 @@ def simulate(
         at four more calls, or eight where y is not finite at the first thetas.
     columns: how many y should have, which the check then sees to.
     keep_failed: leave values of y that are not finite to be looked at later, by ABC for example;
-        where `columns` are given, thetas at which the generator raises are such, too.
+        so are, on the host and where columns are given, thetas at which the generator raises.
 
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
     of y that are not finite, a dimension of y that changes, and rows that come out differently
@@ -123,10 +123,10 @@ def as_design(
 
 
 @compile_where_it_runs
-def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None) -> Array:
+def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None = None) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each.
 
-    columns: how many NaN stand for what is raised; None to raise it.
+    columns: of the NaN where the generator raises; None to let it raise.
     """
 
     def run(theta: Array, points: Array) -> Array:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from owlfi._tools.checks import as_count
-from owlfi.problem.problem import Problem
+from owlfi._tools.checks import as_count, as_truth
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.testing.p_values import BANDWIDTHS, check_level, check_rows, check_varies
 from owlfi.testing.searches import Search
@@ -33,11 +33,11 @@ def check_settings(
     designs: int,
 ) -> Settings:
     """Raises ValueError for what can be known to be wrong before the first simulation."""
-    as_rule(rule)
+    problem, rule = as_problem(problem), as_rule(rule)
     check_rows("observed", len(problem.observed))
     check_varies(problem.observed)
     search.check(problem)
-    factors = BANDWIDTHS if aggregate else (1.0,)
+    factors = BANDWIDTHS if as_truth("aggregate", aggregate) else (1.0,)
     designs = as_count("designs", designs)
     # One coarse design moves all estimates alike, by about as much as the data move them.
     refined = search.composite and designs == 1 and rule.independent

@@ -16,7 +16,7 @@ from owlfi._tools.keys import as_key
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.tangent import embedding_metric
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
@@ -65,9 +65,10 @@ def wild_goodness_of_fit(
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     resamples, level = check_level(resamples, level)
     check_rows("observed", len(problem.observed))
-    as_rule(rule).check_weighted("the wild bootstrap")
+    rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
@@ -137,7 +138,7 @@ def objective_of(problem: Problem, quadrature: Quadrature) -> Objective:
     )
 
 
-@eqx.filter_jit
+@compile_quickly
 def value_of_rows(objective: Objective, y: Float[Array, "m d"]) -> Float[Array, ""]:
     """`of_rows` as a program of its own, for loops on the host."""
     return objective.of_rows(y)
@@ -200,7 +201,7 @@ def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalM
     return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls))
 
 
-@eqx.filter_jit
+@compile_quickly
 def curve_rows(
     objective: Objective, y: Float[Array, "m d"], slopes: Float[Array, "p m d"]
 ) -> Curved:

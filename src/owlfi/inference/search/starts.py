@@ -7,7 +7,6 @@ are seen, and go down to k itself by factors of 2, each from where the last one 
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
@@ -70,18 +70,24 @@ def compare_starts(
 
 
 def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
-    """The best first, then that of the best third which is farthest from it, then all others.
+    """The best first, then the better half, each the farthest from those before, then the others.
 
     Searches that begin side by side end side by side.
     """
-    good = places[: max(2, len(places) // 3)]
-    second = int(np.argmax(((good - good[0]) ** 2).sum(1)))
-    return np.array([0, second, *(i for i in range(1, len(places)) if i != second)][: len(places)])
+    half = (len(places) + 1) // 2
+    chosen, left = [0], list(range(1, half))
+    while left:
+        apart = ((places[left][:, None] - places[chosen][None]) ** 2).sum(2).min(1)
+        chosen.append(left.pop(int(np.argmax(apart))))
+    return np.array([*chosen, *range(half, len(places))])
 
 
-def coarsen(objective: Objective, factor: float) -> Objective:
-    """On the points of a comparison, equally weighted, with k stretched."""
-    few = comparison_points(objective.m)
+def coarsen(objective: Objective, factor: float, least: int = _FEWEST) -> Objective:
+    """On the first of its points, equally weighted, with k stretched.
+
+    least: how many points at least.
+    """
+    few = min(objective.m, max(least, comparison_points(objective.m)))
     points, shares = np.asarray(objective.points)[:few], np.full(few, 1 / few)
     return objective.on(as_jax(points), as_jax(shares)).stretch(np.float64(factor))
 
@@ -104,7 +110,7 @@ def _choose_ladder(
     return tuple(2.0**step for step in range(power, -1, -1))
 
 
-@eqx.filter_jit
+@compile_quickly
 def _nearness(
     objective: Objective, power: ArrayLike, y: Float[Array, "t m d"], x: Float[Array, "n d"]
 ) -> Float[Array, " t"]:
@@ -114,7 +120,7 @@ def _nearness(
     return jax.lax.map(lambda rows: jnp.nanmean(k.row_sums(rows, x, shares)), y)
 
 
-@eqx.filter_jit
+@compile_quickly
 def values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
     """Of the objective, from simulations on its points."""
     return jax.lax.map(objective.of_rows, y)
