@@ -71,9 +71,10 @@ def _check_study(path: Path) -> Path:
 
 def _check_store(path: Path) -> Path:
     """The same."""
+    from owlfi.campaign.database import explain_errors
     from owlfi.campaign.store import Store
 
-    with _report_errors():
+    with _report_errors(), explain_errors(path):
         Store.open(path, read_only=True).close()
     return path
 
