@@ -7,3 +7,4 @@ from owlfi.results.files import load
 from owlfi.results.health import HealthWarning, announce
 from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.posterior import Posterior
+from owlfi.results.predictive_check import PredictiveCheck

@@ -10,9 +10,11 @@ from owlfi.problem.problem import Problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.show.axes import as_axes, hide_frame, new_axes
 from owlfi.show.calibration import coverage, ranks
+from owlfi.show.check import check, draw_column
 from owlfi.weights.quadrature import Quadrature
 
 __all__ = [
+    "check",
     "coverage",
     "draw_null",
     "hide_frame",
@@ -105,21 +107,10 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
 
     samples: what `posterior.predictive(...)` gave.
     """
-    x, y = np.asarray(problem.observed), np.asarray(samples)
+    x = np.asarray(problem.observed)
     axes = as_axes(axes, 1, x.shape[1])
     for j, ax in enumerate(axes):
-        low, high = np.quantile(x[:, j], [0.0, 1.0])
-        reach = 0.25 * (high - low)
-        bins = np.linspace(low - reach, high + reach, _BINS)
-        ax.hist(x[:, j], bins, density=True, color="0.8", label="observed")
-        heights = np.stack([np.histogram(rows[:, j], bins)[0] for rows in y])
-        heights = heights / (y.shape[1] * (bins[1] - bins[0]))
-        middle = 0.5 * (bins[1:] + bins[:-1])
-        lower, upper = np.quantile(heights, [0.05, 0.95], axis=0)
-        ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
-        ax.plot(middle, np.median(heights, 0), color="C0")
-        ax.set(yticks=[], xlabel=problem.columns[j])
-        hide_frame(ax)
+        draw_column(ax, x[:, j], np.asarray(samples)[..., j], problem.columns[j])
     axes[0].legend(frameon=False)
     return axes
 
