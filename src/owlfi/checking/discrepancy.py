@@ -40,4 +40,4 @@ def column_kernel(column: Float[np.ndarray, " r"]) -> Kernel:
     """A squared exponential as wide as a column of numbers is."""
     low, high = np.quantile(column, [0.25, 0.75])
     width = high - low or np.std(column) or 1.0
-    return SquaredExponential(float(width))
+    return SquaredExponential(as_jax(np.asarray(width, float)))

@@ -1,6 +1,7 @@
 """What methods return: estimates, posteriors and tests that can be read and kept."""
 
 from owlfi.results.calibration import Calibration
+from owlfi.results.comparison import Comparison
 from owlfi.results.distribution import Distribution
 from owlfi.results.estimate import Estimate
 from owlfi.results.files import load

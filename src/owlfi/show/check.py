@@ -42,7 +42,7 @@ def draw_column(ax: Axes, x: Any, y: Any, name: str) -> None:
     low, high = np.quantile(x, [0.0, 1.0])
     reach = 0.25 * (high - low) or 1.0
     bins = np.linspace(low - reach, high + reach, _BINS)
-    ax.hist(x, bins, density=True, color="0.8", label="observed")
+    ax.hist(x, bins.tolist(), density=True, color="0.8", label="observed")
     heights = np.stack([np.histogram(rows, bins)[0] for rows in y])
     heights = heights / (y.shape[1] * (bins[1] - bins[0]))
     middle = 0.5 * (bins[1:] + bins[:-1])
@@ -79,8 +79,8 @@ def _draw_fan(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
     rows = y.reshape(-1, y.shape[-1])
     for low, high, alpha in ((0.05, 0.95, 0.2), (0.25, 0.75, 0.35)):
         ends = np.quantile(rows, [low, high], axis=0)
-        label = f"predicted, {high - low:.0%}"
-        ax.fill_between(at, *ends, color="C0", alpha=alpha, linewidth=0, label=label)
+        words = f"predicted, {high - low:.0%}"
+        ax.fill_between(at, *ends, color="C0", alpha=alpha, linewidth=0, label=words)
     for level, style in ((0.05, ":"), (0.5, "-"), (0.95, ":")):
         label = "observed, 5%, 50%, 95%" if level == 0.5 else None
         ax.plot(at, np.quantile(x, level, axis=0), style, color="0.2", label=label)
