@@ -39,7 +39,8 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "problem.problem": "Problem",
     "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
     "problem.recommend": "Recommendation recommend",
-    "results": "Estimate HealthWarning HypothesisTest Posterior load",
+    "results": "Calibration Comparison Estimate HealthWarning HypothesisTest Posterior"
+    " PredictiveCheck load",
     "inference.minimum_distance": "minimum_distance",
     "inference.random_restarts": "random_restarts",
     "inference.abc": "accept rejection_abc stored_simulations",
@@ -53,7 +54,11 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "testing.goodness_of_fit": "goodness_of_fit",
     "testing.two_sample": "two_sample",
     "testing.wild": "wild_goodness_of_fit",
+    "checking.calibrate": "calibrate",
+    "checking.check": "check",
+    "checking.compare": "compare",
     "campaign": "Campaign Command",
+    "show.report": "report",
 }
 _MODULE_OF = {name: f"owlfi.{module}" for module, names in _WHERE.items() for name in names.split()}
 _MODULES = {"models": "owlfi.models", "plots": "owlfi.show.plots"}

@@ -21,10 +21,9 @@ from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
-from owlfi.problem.simulator import Simulator
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_interruption
@@ -203,7 +202,7 @@ def _replicate(
 
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
-        x = _draw_data(simulator, own[0], theta, n)
+        x = draw_data(simulator, own[0], theta, n)
         return procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
@@ -223,14 +222,6 @@ def _replicate(
 @jax.jit
 def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
     return jax.random.split(jax.random.fold_in(key, number))
-
-
-@compile_where_it_runs
-def _draw_data(
-    simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
-) -> Float[Array, "n d"]:
-    """Fresh independent draws of the model, never points of a design."""
-    return simulator.rows(theta, simulator.measure.sample(key, n))
 
 
 def _choose_kernel(problem: Problem, x: Float[Array, "n d"]) -> Kernel:
