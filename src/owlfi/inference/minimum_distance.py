@@ -170,7 +170,8 @@ def find_minimum(
     way: Way = ByRegression(steps) if rough else BySlopes(steps)
     wide = search_widely(first, way, tried, refined)
     white_key = jax.random.fold_in(start_key, 1) if whiten else None
-    last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
+    tune_key = jax.random.fold_in(start_key, 2)
+    last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
     found = assess(design_key, rule, last, way, best)
     spent = wide.calls + more + found.calls.search
     beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
@@ -191,6 +192,7 @@ def _adapt(
     way: Way,
     landing: Landing,
     white_key: Key[Array, ""] | None,
+    tune_key: Key[Array, ""],
     retune: bool | None,
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
@@ -204,7 +206,8 @@ def _adapt(
         y = problem.simulator.rows(theta, quadrature.points)
         calls += len(y)
         if np.isfinite(y).all():
-            quadrature = rule.retune(quadrature, problem, y)
+            quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
+            calls += quadrature.tuning_calls
     adapted = Stage(problem, quadrature)
     found = way.search(adapted.objective, theta, around=landing)
     return adapted, found, calls + int(found.minimum.calls)

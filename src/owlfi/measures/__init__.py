@@ -13,4 +13,6 @@ from owlfi.measures.families import (
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
+from owlfi.measures.rotated import Rotated, by_scores, parts_of, scores_of
+from owlfi.measures.rotation import Rotation, rotation_to
 from owlfi.measures.seed import Seed

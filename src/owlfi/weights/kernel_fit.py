@@ -53,7 +53,8 @@ class KernelFit(NamedTuple):
     coordinates: Int[Array, "..."]
     """Which of the coordinate systems offered."""
     family: Int[Array, "..."]
-    lengthscale: Float[Array, "... s"]
+    lengthscale: Float[Array, "... q"]
+    """Infinite where the coordinates chosen are fewer than those of other systems."""
     constant: Float[Array, "..."]
     nugget: Float[Array, "..."]
     variance: Float[Array, "..."]
@@ -144,22 +145,22 @@ likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
 
 @eqx.filter_jit
 def fit(
-    points: Float[Array, "b g m s"],
+    points: Float[Array, "b g m q"],
     grams: Float[Array, "b t m m"],
-    scales: Float[Array, "g s"],
-    outermost: Float[Array, "b m"],
+    widths: Float[Array, "g q"],
+    outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
 ) -> KernelFit:
     """The kernel of each design, pooled over its t thetas.
 
     points: in g systems of coordinates, of which the best is chosen.
-    scales: the natural width of each coordinate.
+    widths: the natural lengthscale of each coordinate.
     outermost: weights of the points that stand for the unseen tails, summing to one or zero.
     typical: weights of the points that stand for the measure, by which kernels are compared.
     """
 
     def fit_one(design: tuple[Array, Array, Array]) -> KernelFit:
-        return _fit_one(*design, scales, typical)
+        return _fit_one(*design, widths, typical)
 
     # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
     at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
@@ -167,11 +168,10 @@ def fit(
 
 
 def _fit_one(
-    points: Array, grams: Array, outermost: Array, scales: Array, typical: Array
+    points: Array, grams: Array, outermost: Array, widths: Array, typical: Array
 ) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
-    widths = scales * points.shape[-1] ** 0.5
     start = Criterion(points[0], widths[0]).start()
 
     def try_stage(
@@ -185,7 +185,8 @@ def _fit_one(
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
-        found = assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
+        ends = outermost[coordinates]
+        found = assess(coordinates, family, *parameters, matrix(x), grams, ends, typical)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
@@ -199,9 +200,9 @@ def _fit_one(
 def choose_better(
     fitted: KernelFit,
     known: KernelFit,
-    points: Float[Array, "b g m s"],
+    points: Float[Array, "b g m q"],
     grams: Float[Array, "b t m m"],
-    outermost: Float[Array, "b m"],
+    outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
 ) -> KernelFit:
     """The kernels fitted to the designs, or those known from others where these fit better."""
@@ -214,9 +215,8 @@ def choose_better(
         nugget = jnp.maximum(known.nugget, rounding)
         matrix = gram + known.constant + nugget * jnp.eye(len(gram))
         parameters = nugget, known.constant, known.lengthscale
-        found = assess(
-            known.coordinates, known.family, *parameters, matrix, grams, outermost, typical
-        )
+        ends = outermost[known.coordinates]
+        found = assess(known.coordinates, known.family, *parameters, matrix, grams, ends, typical)
         better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
         return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
 
