@@ -20,7 +20,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
-    " Normal Poisson Product Seed StudentT TruncatedNormal Uniform as_measure",
+    " Normal Poisson Product Rotated Seed StudentT TruncatedNormal Uniform as_measure brownian",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",

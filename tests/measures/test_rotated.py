@@ -75,3 +75,13 @@ def test_embeddings_are_those_of_the_noise():
     c = owlfi.SquaredExponential(1.0)
     u = owlfi.sobol(KEY, 8, NOISE)
     assert_allclose(owlfi.embed(c, rotated()).mean(u), owlfi.embed(c, NOISE).mean(u))
+
+
+def test_brownian_directions_are_the_principal_components_of_the_path():
+    noise = owlfi.brownian(12, dim=2)
+    path = np.kron(np.tril(np.ones((12, 12))), np.eye(2))
+    values, vectors = np.linalg.eigh(path.T @ path)
+    assert_allclose(noise.shares, values[::-1][: noise.rank] / values.sum(), rtol=1e-10)
+    found = noise.rotation.directions[:, :2]  # both paths have the same variances
+    expected = vectors[:, -2:]
+    assert_allclose(found @ found.T, expected @ expected.T, atol=1e-10)

@@ -1,6 +1,7 @@
 """Base measures: the distributions of a simulator's noise."""
 
 from owlfi.measures.base import Family, LineFamily, Measure, as_points
+from owlfi.measures.brownian import brownian
 from owlfi.measures.compound import Mixture, Product, coordinate, independent_blocks, marginal
 from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
 from owlfi.measures.families import (

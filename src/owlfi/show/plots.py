@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from owlfi.measures import Rotated
 from owlfi.problem.problem import Problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.weights.quadrature import Quadrature
@@ -160,6 +161,38 @@ def _as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
     if given.size != rows * columns:
         raise ValueError(f"axes must hold {rows * columns} axes, got {given.size}")
     return given
+
+
+def directions(learned: Any, axes: Any = None, *, count: int = 3, paths: int = 1) -> np.ndarray:
+    """The leading directions of the noise, a line for each over the coordinates.
+
+    learned: a quadrature in learned coordinates, or the measure of `learn_coordinates`.
+    count: how many.
+    paths: of noise that are increments of several paths, those of one step side by side; each path
+        has axes of its own, and the lines are shapes over time.
+
+    Raises ValueError where no coordinates were learned.
+
+    >>> import owlfi
+    >>> directions(owlfi.brownian(50)).shape
+    (1,)
+    """
+    noise = learned.coordinates if isinstance(learned, Quadrature) else learned
+    if not isinstance(noise, Rotated):
+        raise ValueError(
+            f"learned has no directions ({type(learned).__name__}): use OptimallyWeighted or "
+            "Adaptive with coordinates='learned', or learn_coordinates(...).measure"
+        )
+    axes = _as_axes(axes, 1, paths)
+    vectors = noise.rotation.directions[:, :count].T
+    for j, ax in enumerate(axes):
+        for vector, share in zip(vectors, np.asarray(noise.shares), strict=False):
+            ax.plot(vector[j::paths], label=f"{share:.1%}")
+        ax.axhline(0.0, **_TRUTH)
+        ax.set_xlabel("coordinate of the noise" if paths == 1 else f"step of path {j + 1}")
+        hide_frame(ax)
+    axes[0].legend(frameon=False, title="of what k sees")
+    return axes
 
 
 def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> None:

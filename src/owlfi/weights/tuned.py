@@ -28,6 +28,7 @@ from owlfi.weights.kernel_fit import (
     base_gram,
     choose_better,
     constant_errors,
+    families_in,
     fit,
 )
 from owlfi.weights.optimal import solve_gram
@@ -136,7 +137,7 @@ def tune(
     grams = _data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
     seen, widths, outermost = map(as_jax, first)
     typical = as_jax(early / early.sum())
-    fitted = fit(seen, grams, widths, outermost, typical)
+    fitted = fit(seen, grams, widths, outermost, typical, len(families_in(measure.dim)))
     if known is not None:
         fitted = choose_better(fitted, known, seen, grams, outermost, typical)
     fitted = _without_unseen(fitted, laws)
