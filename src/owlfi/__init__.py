@@ -20,7 +20,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
-    " Normal Poisson Product Seed StudentT TruncatedNormal Uniform as_measure",
+    " Normal Poisson Product Rotated Seed StudentT TruncatedNormal Uniform as_measure brownian",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",
@@ -34,10 +34,12 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "mmd": "data_term squared_mmd",
     "problem.simulator": "Simulator",
     "problem.simulations": "Simulations simulate",
+    "problem.learning": "learn_coordinates",
     "problem.prior": "Prior",
     "problem.observed": "read_csv",
     "problem.problem": "Problem",
-    "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
+    "problem.rules": "OptimallyWeighted UStatistic VStatistic",
+    "problem.adaptive_rule": "Adaptive continue_design",
     "problem.recommend": "Recommendation recommend",
     "results": "Calibration Comparison Estimate HealthWarning HypothesisTest Posterior"
     " PredictiveCheck load",

@@ -37,8 +37,8 @@ _DRAWS_A_SLOPE = 5  # of the regression, so that it is no interpolation
 _SINGULAR = 1e-6
 
 
-def _expect_rejection(rule: Rule, draws: int) -> Expected:
-    needed = max(rule.tuning_calls, rule.m + CHECK_CALLS)
+def _expect_rejection(problem: Problem, rule: Rule, draws: int) -> Expected:
+    needed = max(rule.tuning_calls(problem), rule.m + CHECK_CALLS)
     return Expected(needed, max(needed, draws * rule.m + CHECK_CALLS))
 
 

@@ -41,7 +41,7 @@ _AFTER = 3  # steps with tuned weights, and slopes at the end
 def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
     """The calls of `find_minimum`, about: searches may take twice as many steps."""
     simulator, few = problem.simulator, comparison_points(rule.m)
-    begun = (rule.tuning_calls or CHECK_CALLS) + starts * few
+    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
     looked = look_calls(simulator, few, most=False)
     searched = (refined * _STEPS + _AFTER) * simulator.slope_calls(rule.m)
     return begun + looked + searched + DESIGNS * rule.m
@@ -209,7 +209,8 @@ def find_minimum(
         begin_step("Search")
         wide = search_widely(first, way, tried, refined)
         white_key = jax.random.fold_in(start_key, 1) if whiten else None
-        last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
+        tune_key = jax.random.fold_in(start_key, 2)
+        last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
         begin_step("Standard errors")
         found = assess(design_key, rule, last, way, best)
         spent = wide.calls + more + found.calls.search
@@ -231,6 +232,7 @@ def _adapt(
     way: Way,
     landing: Landing,
     white_key: Key[Array, ""] | None,
+    tune_key: Key[Array, ""],
     retune: bool | None,
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
@@ -244,7 +246,8 @@ def _adapt(
         y = problem.simulator.rows(theta, quadrature.points)
         calls += len(y)
         if np.isfinite(y).all():
-            quadrature = rule.retune(quadrature, problem, y)
+            quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
+            calls += quadrature.tuning_calls
     adapted = Stage(problem, quadrature)
     found = way.search(adapted.objective, theta, around=landing)
     return adapted, found, calls + int(found.minimum.calls)

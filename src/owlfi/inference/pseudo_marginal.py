@@ -56,7 +56,7 @@ class State(NamedTuple):
 
 
 def _expect(rule: Rule, problem: Problem, draws: int, chains: int, designs: int) -> Expected:
-    begun = expect_fit(rule, problem) + designs * rule.tuning_calls
+    begun = expect_fit(rule, problem) + designs * rule.tuning_calls(problem)
     return Expected(begun, begun + chains * (draws + draws // 5 + 1) * rule.m)
 
 

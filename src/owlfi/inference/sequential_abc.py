@@ -50,8 +50,8 @@ class Runs(NamedTuple):
     calls: int
 
 
-def _expect_rounds(rule: Rule, draws: int, rounds: int) -> Expected:
-    first = max(rule.tuning_calls, draws * rule.m + CHECK_CALLS)
+def _expect_rounds(problem: Problem, rule: Rule, draws: int, rounds: int) -> Expected:
+    first = max(rule.tuning_calls(problem), draws * rule.m + CHECK_CALLS)
     return Expected(first, first + (rounds - 1) * draws * rule.m)
 
 

@@ -54,7 +54,7 @@ def _expect(
         problem, rule, resamples=resamples, level=level, search=search, **options
     )
     fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
-    return Expected(rule.tuning_calls + fewest, cost.expected)
+    return Expected(rule.tuning_calls(problem) + fewest, cost.expected)
 
 
 @limit_calls(_expect)

@@ -27,7 +27,7 @@ from owlfi.weights.quadrature import Quadrature
 
 
 def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
-    own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls)
+    own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls(problem))
     calls = expect_fit(rule, problem) + own
     return Expected(calls, calls)
 
