@@ -184,9 +184,8 @@ def test_what_was_interrupted_says_how_much_is_done(monkeypatch, method, module,
 
 def test_rounds_of_sequential_abc_are_whole(monkeypatch):
     """Ctrl-C inside of the second: the first, whose draws are all from the prior, is returned."""
-    modules = [
-        importlib.import_module(f"owlfi.inference.{n}") for n in ("prior_runs", "sequential_abc")
-    ]
+    names = ("prior_runs", "sequential_abc")
+    modules = [importlib.import_module(f"owlfi.inference.{name}") for name in names]
     made, rounds = modules[0].simulate_in_chunks, []
 
     def cut_short(*arguments, **options):

@@ -357,9 +357,13 @@ def test_models_without_slopes_are_fitted_by_regression():
     assert wrong.p_value == 1 / 40
 
 
-def test_tests_that_need_slopes_refuse_models_without():
-    with pytest.raises(ValueError, match="they do not tell how y changes"):
-        wild_goodness_of_fit(KEY, rounded_problem(), RULE)
+def test_models_without_slopes_have_tangents_by_regression():
+    rule = VStatistic(64, owlfi.sobol)
+    assert wild_goodness_of_fit(KEY, rounded_problem(), rule, designs=4).p_value > 0.05
+    assert wild_goodness_of_fit(KEY, rounded_problem(spread=5.0), rule, designs=4).p_value < 0.02
+
+
+def test_adam_refuses_models_without_slopes():
     with pytest.raises(ValueError, match="Adam needs the derivatives"):
         goodness_of_fit(KEY, rounded_problem(), RULE, resamples=19, search=Adam())
 

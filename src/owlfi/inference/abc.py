@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.inference.acceptance import (
     FEWEST,
@@ -27,16 +28,25 @@ from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
 from owlfi.kernels import Kernel
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations, simulate
+from owlfi.problem.spending import Expected, limit_calls
+from owlfi.problem.tuned_design import noise_of, retune_points
 from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results import Posterior, announce
 
 _REDRAWN, _FEWEST_REDRAWN, _MOST_REDRAWN = 2048, 16, 64  # rows, or designs
 
 
+def _expect_rejection(problem: Problem, rule: Rule, draws: int, adjust: bool) -> Expected:
+    needed = max(rule.tuning_calls(problem), rule.m + CHECK_CALLS)
+    redrawn = (1 + _count_redrawn(rule)) * rule.m if adjust else 0
+    return Expected(needed + redrawn, max(needed, draws * rule.m + CHECK_CALLS) + redrawn)
+
+
+@limit_calls(_expect_rejection)
 def rejection_abc(
     key: Key[Array, ""],
     problem: Problem,
@@ -48,6 +58,7 @@ def rejection_abc(
     adjust: bool = False,
     retune: bool = False,
     on_failure: str = "reject",
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws from the prior, of which those with the smallest squared MMD are kept.
@@ -57,9 +68,12 @@ def rejection_abc(
         designs of the rule at one theta, to know what the choice of the points adds.
     retune: weights tuned to the simulations of the nearest parameter, instead of to the whole
         prior; this takes no simulation.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
-    Raises ValueError for a threshold that accepts nothing, and for a U-statistic to retune.
+    Raises ValueError for a threshold that accepts nothing, a U-statistic to retune, and too few
+    calls to begin with.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -70,15 +84,16 @@ def rejection_abc(
     >>> posterior.draws.shape, posterior.calls
     ((50, 2), 16004)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws)
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
-    if retune:
-        as_rule(rule).check_weighted("retune=True")
+    if as_truth("retune", retune):
+        rule.check_weighted("retune=True")
     theta_key, rule_key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
-    runs = _retune(problem, rule, runs) if retune else runs
+    runs = _retune(problem, runs) if retune else runs
     selected = _select(problem, runs, cut, adjust, on_failure, None)
     if not adjust:
         return announce(selected.posterior(problem))
@@ -116,6 +131,7 @@ def accept(
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters, or fewer draws than a regression needs.
     """
+    problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
     selected = _select(problem, simulations, cut, adjust, on_failure, base_kernel)
@@ -158,7 +174,7 @@ class _Selected(NamedTuple):
 def _check(problem: Problem, cut: Cut, adjust: bool, on_failure: str) -> None:
     cut.check()
     check_way(on_failure)
-    if adjust:
+    if as_truth("adjust", adjust):
         problem.prior.check_continuous("adjust=True")
 
 
@@ -192,13 +208,15 @@ def _select(
     return _Selected(runs, accepted, about, loose)
 
 
-def _retune(problem: Problem, rule: Rule, runs: Simulations) -> Simulations:
-    """The runs with weights that suit the nearest of them."""
+def _retune(problem: Problem, runs: Simulations) -> Simulations:
+    """The runs with weights that suit the nearest of them, on the points that they have."""
     nearest = np.argmin(measure_distances(problem, runs))
     y = np.asarray(runs.y)[nearest]
     if not np.isfinite(y).all():
         return runs
-    return replace(runs, quadrature=rule.retune(runs.quadrature, problem, y))
+    old = runs.quadrature
+    tuned = retune_points(old, problem, noise_of(problem, old), as_jax(y))
+    return replace(runs, quadrature=tuned)
 
 
 def _redraw(
@@ -207,7 +225,7 @@ def _redraw(
     """Simulations on other designs at the middle of the draws, None without any, and the calls."""
     ends = problem.prior.bounds
     middle = from_real(to_real(adjusted.thetas, ends).mean(0), ends)
-    count = int(np.clip(_REDRAWN // rule.m, _FEWEST_REDRAWN, _MOST_REDRAWN))
+    count = _count_redrawn(rule)
     others = rule.redraw(key, problem, runs.quadrature, count)
     if others is None:
         return None, 0
@@ -220,3 +238,8 @@ def _redraw(
     if not np.isfinite(np.asarray(own.y)).all() or fine.sum() < 2:
         return None, calls
     return Redrawn(own.y, more.y[fine], np.asarray(others.weights)[fine]), calls
+
+
+def _count_redrawn(rule: Rule) -> int:
+    """How many other designs are looked at."""
+    return int(np.clip(_REDRAWN // rule.m, _FEWEST_REDRAWN, _MOST_REDRAWN))

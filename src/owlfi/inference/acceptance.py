@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from owlfi._tools.checks import as_array, positive
+from owlfi._tools.checks import plain_number, positive
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.problem.problem import Problem
 from owlfi.weights.quadrature import Quadrature
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
         share, threshold = self
         if share is not None and threshold is not None:
             raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
-        if share is not None and not 0 < float(as_array("share", share)) <= 1:
+        if share is not None and not 0 < plain_number("share", share) <= 1:
             raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
         if threshold is not None:
             positive("threshold", threshold, number=True)

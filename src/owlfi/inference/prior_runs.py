@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import Simulations, simulate
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
+from owlfi.problem.spending import afford
 from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import Quadrature
 
@@ -42,11 +43,13 @@ def simulate_in_chunks(
     check: bool = True,
     progress: bool = False,
 ) -> Simulations:
-    """Simulations at all thetas on one design, or at the first of them when interrupted.
+    """Simulations at all thetas on one design, or at the first when interrupted or out of calls.
 
     check: see first that y is determined by theta and u.
     """
-    parts = split_chunks(len(thetas), _CHUNK)
+    checked = CHECK_CALLS if check else 0
+    paid = afford(len(thetas), len(quadrature.points), beside=checked)
+    parts = split_chunks(paid, _CHUNK)
 
     def steps() -> Iterator[Simulations]:
         for number, part in enumerate(parts):

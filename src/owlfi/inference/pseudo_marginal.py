@@ -25,12 +25,13 @@ from owlfi.inference.learning_rate import (
     match_covariance,
     real_covariance,
 )
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.inference.search.regressed import Regressed, regressed_value
 from owlfi.problem.prior import log_prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
 
@@ -62,6 +63,12 @@ class State(NamedTuple):
     log_density: float
 
 
+def _expect(rule: Rule, problem: Problem, draws: int, chains: int, designs: int) -> Expected:
+    begun = expect_fit(rule, problem) + designs * rule.tuning_calls(problem)
+    return Expected(begun, begun + chains * (draws + draws // 5 + 1) * rule.m)
+
+
+@limit_calls(_expect)
 def pseudo_marginal(
     key: Key[Array, ""],
     problem: Problem,
@@ -71,6 +78,7 @@ def pseudo_marginal(
     draws: int = 1000,
     chains: int = 4,
     designs: int = 16,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws of prior(theta) · E_u exp(-beta·MMD²_u(theta)) by Metropolis steps.
@@ -79,14 +87,17 @@ def pseudo_marginal(
     draws: of each chain; the first fifth of it is run before and thrown away.
     designs: of the bank that the rule draws beforehand; the mean over u is over these. Rules with
         independent points and equal weights have no bank: their points move a little in each step.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C returns the draws that are finished.
 
-    Raises ValueError for discrete parameters.
+    Raises ValueError for discrete parameters, and too few calls to fit the data.
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("pseudo_marginal", fit_key, problem, rule)
+    fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     rate, random = choose_beta(fit, beta), numpy_generator(key)
     smooth = fit.regressed if beta is None else None
     if smooth is None:

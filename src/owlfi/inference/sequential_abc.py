@@ -22,9 +22,11 @@ from owlfi.inference.acceptance import explained_distance
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_in_chunks, simulate_prior
 from owlfi.problem.prior import log_prior
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import Expected, afford, limit_calls
 from owlfi.problem.without_failures import tell_lost
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
@@ -61,6 +63,12 @@ class Runs(NamedTuple):
     calls: int
 
 
+def _expect_rounds(problem: Problem, rule: Rule, draws: int, rounds: int) -> Expected:
+    first = max(rule.tuning_calls(problem), draws * rule.m + CHECK_CALLS)
+    return Expected(first, first + (rounds - 1) * draws * rule.m)
+
+
+@limit_calls(_expect_rounds)
 def sequential_abc(
     key: Key[Array, ""],
     problem: Problem,
@@ -69,6 +77,7 @@ def sequential_abc(
     draws: int = 500,
     rounds: int = 6,
     keep: int = 200,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """ABC with a threshold that falls from round to round.
@@ -76,9 +85,11 @@ def sequential_abc(
     draws: how many parameters are simulated in each round; the first round draws from the prior.
     keep: of all runs, how many with the smallest squared MMD make up the posterior; more where the
         squared MMD of more is no larger than that of 95 of 100 samples of a true model.
+    max_calls: the most rows that the simulator may compute; only whole rounds are made.
     progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
 
-    Raises ValueError for discrete parameters, and where fewer than `keep` runs succeed.
+    Raises ValueError for discrete parameters, where fewer than `keep` runs succeed, and for too few
+    calls to make the first round.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -89,12 +100,13 @@ def sequential_abc(
     >>> posterior.draws.shape, first > last
     ((200, 2), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("sequential_abc")
     as_count("rounds", rounds)
     if not 2 <= as_count("keep", keep) <= as_count("draws", draws):
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))
-    quadrature = as_rule(rule).quadrature(rule_key, problem)
+    quadrature = rule.quadrature(rule_key, problem)
     least = Least(keep, explained_distance(problem, quadrature))
     steps = _rounds(key, problem, quadrature, draws, least, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
@@ -135,6 +147,7 @@ def _rounds(
         if number == 0:
             made = simulate_prior(key, problem, quadrature, draws)
         else:
+            afford(1, draws * len(quadrature.points))
             proposals = (*proposals, _propose(runs, least))
             thetas = from_real(as_jax(_draw(random, proposals[-1], draws)), ends)
             made = simulate_in_chunks(problem, thetas, quadrature, check=False)

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from owlfi._tools.checks import brief
 from owlfi.kernels import Kernel
 from owlfi.measures import Product, as_points
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import Simulations
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.pooled import pooled_weights
@@ -30,6 +30,7 @@ def stored_simulations(
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
     """
+    problem = as_problem(problem)
     thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
@@ -48,7 +49,7 @@ def stored_simulations(
 def _numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 

@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_kind, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
@@ -97,13 +98,13 @@ class Prior(eqx.Module):
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
-        low, high = self._quartiles()
-        return high - low
+        low, high = np.asarray(self._quartiles())
+        return as_jax(high - low)
 
     def real_widths(self) -> Float[Array, " p"]:
         """The same on the real line."""
-        low, high = to_real(self._quartiles(), self.bounds)
-        return high - low
+        low, high = np.asarray(to_real(self._quartiles(), self.bounds))
+        return as_jax(high - low)
 
     def _quartiles(self) -> Float[Array, "2 p"]:
         return self.joint.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))

@@ -10,16 +10,16 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.display import count
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.problem.simulator import Simulator
+from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
-from owlfi.results.result import Result
 from owlfi.results.tables import as_level, table_rows, write_numbers
 
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(Result):
+class Posterior(Distribution):
     """Weighted draws of the parameters.
 
     `posterior["a"]` is the draws (n,) of the parameter a, which go with the `weights`.
@@ -59,13 +59,6 @@ class Posterior(Result):
     def sd(self) -> Float[Array, " p"]:
         return as_jax(np.sqrt(np.diag(self.covariance)))
 
-    @property
-    def effective_draws(self) -> float:
-        """How many independent, equally weighted draws they are worth, of the worst parameter."""
-        known = self.about.get("effective_draws")
-        alike = 1 / np.sum(np.asarray(self.weights) ** 2)
-        return float(alike if known is None else np.min(known))
-
     def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
         draws, weights = np.asarray(self.draws), np.asarray(self.weights)
@@ -76,10 +69,28 @@ class Posterior(Result):
         tail = (1 - as_level(level)) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
+    @property
+    def center(self) -> Float[np.ndarray, " p"]:
+        return np.asarray(self.weights) @ np.asarray(self.draws)
+
+    @property
+    def spread(self) -> Float[np.ndarray, " p"]:
+        away = np.asarray(self.draws) - self.center[None]
+        return np.sqrt(np.asarray(self.weights) @ away**2)
+
+    @property
+    def effective_draws(self) -> float:
+        return float(1 / np.sum(np.asarray(self.weights) ** 2))
+
+    def level_of(self, theta: Any) -> Float[np.ndarray, " p"]:
+        draws, at = np.asarray(self.draws), np.asarray(theta)[None]
+        return np.asarray(self.weights) @ ((draws < at) + 0.5 * (draws == at))
+
     def resample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n draws of equal weight."""
-        chosen = jax.random.choice(as_key(key), len(self.weights), (n,), p=self.weights)
-        return jnp.asarray(self.draws)[chosen]
+        shares = np.asarray(self.weights) / np.sum(np.asarray(self.weights))
+        chosen = numpy_generator(key).choice(len(shares), n, p=shares)
+        return as_jax(np.asarray(self.draws)[chosen])
 
     def predictive(
         self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int
@@ -104,7 +115,8 @@ class Posterior(Result):
         return lines
 
     def _worth(self) -> str:
-        worth = f"worth {self.effective_draws:,.0f} independent ones"
+        known = self.about.get("effective_draws", self.effective_draws)
+        worth = f"worth {np.min(known):,.0f} independent ones"
         rests = self.about.get("support")
         return worth if rests is None else f"of a regression over {rests:,.0f} simulated parameters"
 

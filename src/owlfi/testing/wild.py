@@ -14,14 +14,15 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.minimum_distance import Fit, find_minimum
+from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.tangent import embedding_metric
 from owlfi.kernels import Kernel
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_limit
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
@@ -29,6 +30,13 @@ from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
 
 
+def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
+    own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls(problem))
+    calls = expect_fit(rule, problem) + own
+    return Expected(calls, calls)
+
+
+@limit_calls(_expect)
 def wild_goodness_of_fit(
     key: Key[Array, ""],
     problem: Problem,
@@ -37,19 +45,23 @@ def wild_goodness_of_fit(
     resamples: int = 999,
     designs: int = 16,
     level: float = 0.05,
+    progress: bool = False,
+    max_calls: int | None = None,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, at the simulations of a single fit.
 
     resamples: B, how many sets of random signs are drawn; they take no simulation.
     designs: how many more designs of the rule are simulated at the estimate. The error of a design
         is part of the statistic, and random combinations of theirs join the null statistics.
+    progress: show what is done.
+    max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
     Asymptotic in n and m, where `goodness_of_fit` has the whole procedure in every replicate, at B
     fits. Memory grows with (n + designs · m)².
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, a model that does not change with one, the U-statistic, and simulations at the
-    estimate that are not finite.
+    parameters, a model that does not change with one, the U-statistic, simulations at the estimate
+    that are not finite, and too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -59,13 +71,14 @@ def wild_goodness_of_fit(
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     resamples, level = check_level(resamples, level)
     check_rows("observed", len(problem.observed))
-    as_rule(rule).check_weighted("the wild bootstrap")
+    rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule)
+    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
     y = _simulate(problem, theta, others)
@@ -110,10 +123,11 @@ def _project(problem: Problem, fit: Fit, others: Array) -> tuple[Float[Array, "r
     if fit.rough and scatter is not None:
         v = to_real(fit.minimum.theta, fit.objective.ends)
         xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
-        return _project_by_regression(scatter, xi, others), 0
+        return _project_by_regression(scatter, xi, problem.observed, others), 0
     rows = simulate_with_slopes(fit.objective, fit.minimum.theta)
     refuse_constant(problem.prior.names, fit.minimum.theta, rows.slopes)
-    return _project_by_slopes(fit.objective, rows.y, rows.slopes, others), rows.calls
+    objective = fit.objective.with_data(problem.observed)
+    return _project_by_slopes(objective, rows.y, rows.slopes, others), rows.calls
 
 
 @eqx.filter_jit
@@ -138,11 +152,11 @@ def _project_by_slopes(
 
 @eqx.filter_jit
 def _project_by_regression(
-    scatter: Scatter, xi: Float[Array, " p"], others: Array
+    scatter: Scatter, xi: Float[Array, " p"], observed: Array, others: Array
 ) -> Float[Array, "r r"]:
     """The same, of the regression of embeddings on theta."""
     objective, mixture = scatter.objective, scatter.mixture(xi)
-    rows = jnp.concatenate([objective.observed, others])
+    rows = jnp.concatenate([observed, others])
     along = jax.jacfwd(scatter.mixture)(xi).T
     at_rows, products = scatter.at_rows(rows), scatter.products
     centred = along @ at_rows - (along @ products @ mixture)[:, None]

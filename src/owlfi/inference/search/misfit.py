@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, gammainccinv
 
+from owlfi._tools.arrays import fill_rows, next_rung
 from owlfi.problem.problem import Problem
 
 _ROWS = 1000  # of the observations, to know their spread by
@@ -41,11 +42,12 @@ class Expected(NamedTuple):
 
 def expect_squared_mmd(problem: Problem) -> Expected:
     """From the Gram matrix of the observations: tr(H K H) / n² and 2 |H K H|² / n⁴."""
-    x, n = problem.observed, len(problem.observed)
+    x, n = np.asarray(problem.observed), len(problem.observed)
     rows = x[:: -(-n // _ROWS)]
-    gram = np.asarray(problem.data_kernel.gram(rows, rows))
-    centred = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
     size = len(rows)
+    filled = fill_rows(rows, next_rung(size))  # what is compiled serves other n
+    gram = np.asarray(problem.data_kernel.gram(filled, filled))[:size, :size]
+    centred = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
     mean = np.trace(centred) / (size - 1) / n
     variance = 2 * (centred**2).sum() / (size - 1) ** 2 / n**2
     return Expected(float(mean), float(variance))
