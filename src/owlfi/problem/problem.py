@@ -95,7 +95,8 @@ class Problem(eqx.Module):
                 self.data_kernel = self._default_kernel(self.observed)
         else:
             self.data_kernel = as_kernel(data_kernel)
-            row = self.observed[:1]  # a kernel that does not fit should say so before any run
+            # A kernel that does not fit should say so before any run.
+            row = jax.ShapeDtypeStruct((1, self.observed.shape[1]), float)
             jax.eval_shape(self.data_kernel.gram, row, row)
 
     def kernel_of(self, observed: Float[Array, "n d"]) -> Kernel:

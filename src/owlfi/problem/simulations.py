@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
@@ -219,7 +219,8 @@ def as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
     """One row for each theta; ValueError for another shape."""
     array = as_array("thetas", thetas)
     if array.ndim == 1:
-        array = array.reshape(-1, 1) if len(names) == 1 else array.reshape(1, -1)
+        shape = (-1, 1) if len(names) == 1 else (1, -1)
+        array = as_jax(numpy_for(array).asarray(array).reshape(shape))
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "

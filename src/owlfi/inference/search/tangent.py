@@ -84,7 +84,7 @@ def _along_slopes(
         return jax.lax.map(jax.linearize(function, y)[1], slopes)
 
     n, (r, m) = len(x), designs.weights.shape
-    places = jnp.concatenate([x, designs.y.reshape(r * m, x.shape[1])])  # one program
+    places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
     at_places = along(lambda rows: k.row_sums(places, rows, w))
     return Tangent(
         hessian,
