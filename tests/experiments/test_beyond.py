@@ -24,7 +24,7 @@ def record(model, m, scale):
         "excess": {"iid": rules, "sobol": rules} | dict.fromkeys(CHOSEN, best),
         "certificate": dict.fromkeys(("iid", "sobol", *CHOSEN), certificate),
         "tails": {points: [2.0, 4.0] for points in ("iid", "sobol", *CHOSEN)},
-        "pilot": {key: [100, 300] for key in CHOSEN},
+        "pilot": {points: [100, 300] for points in CHOSEN},
     }
 
 

@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import owlfi
+from owlfi.campaign.encoding import decode, encode
 from owlfi.measures import Rotated
 
 KEY = jax.random.key(6)
@@ -69,3 +71,40 @@ def test_nothing_is_rotated_where_the_noise_explains_nothing():
 
     assert not isinstance(learn(scramble, k=owlfi.SquaredExponential(0.3)).measure, Rotated)
     assert not isinstance(learn(lambda theta, u: 0 * u[:, :1] + 1).measure, Rotated)
+
+
+MODEL = owlfi.Simulator(
+    linear, NOISE, ["scale"], prior=owlfi.Prior(scale=owlfi.Uniform(0.5, 2.0)), theta=[1.0]
+)
+PROBLEM = owlfi.Problem(MODEL, MODEL([1.0], owlfi.iid(KEY, 80, NOISE)), data_kernel=K)
+
+
+def test_rules_learn_coordinates_and_redraw_and_retune_in_them():
+    rule = owlfi.OptimallyWeighted(m=64, thetas=2)
+    found = rule.quadrature(KEY, PROBLEM)
+    assert found.coordinates.rank == 2
+    assert found.tuning_calls == 2 * 256 + 2 * 64 + 4 <= rule.tuning_calls(PROBLEM)
+    assert "1 of 30 directions" in found.explain() or "2 of 30 directions" in found.explain()
+    given = owlfi.OptimallyWeighted(m=64, thetas=2, coordinates="given").quadrature(KEY, PROBLEM)
+    assert given.coordinates is None
+    assert found.certificate.excess < given.certificate.excess / 10
+    again = rule.redraw(KEY, PROBLEM, found, 2)
+    assert again.points.shape == (2, 64, 30)
+    along = [found.coordinates.along(u, 2)[1] for u in again.points]
+    assert_allclose(np.mean(along, (0, 1)), 0.0, atol=0.02)  # filled evenly: 1/√64 is 0.125
+    y = MODEL([1.0], found.points)
+    tuned = rule.retune(KEY, found, PROBLEM, jnp.array([1.0]), y)
+    assert tuned.tuning_calls == 256 + 64
+    assert tuned.certificate.excess < given.certificate.excess / 10
+
+
+def test_learned_coordinates_are_kept_in_files():
+    found = owlfi.OptimallyWeighted(m=64, thetas=2).quadrature(KEY, PROBLEM)
+    read = decode(encode(found))
+    u = owlfi.sobol(KEY, 8, found.coordinates)
+    assert_allclose(owlfi.sobol(KEY, 8, read.coordinates), u)
+
+
+def test_coordinates_are_a_word():
+    with pytest.raises(ValueError, match="coordinates must be 'learned' or 'given'"):
+        owlfi.OptimallyWeighted(m=8, coordinates="rotated")

@@ -14,6 +14,7 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "figure3d": "figure3d.FIGURE3D",
     "convergence": "convergence.CONVERGENCE",
     "beyond": "beyond.BEYOND",
+    "gradients": "gradients.GRADIENTS",
     "figure4": "figure4.FIGURE4",
     "accuracy": "accuracy.ACCURACY",
     "windfarm": "windfarm.WINDFARM",

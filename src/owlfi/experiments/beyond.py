@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +10,13 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi._tools.checks import as_array
 from owlfi.experiments.curves import label_models
+from owlfi.experiments.designs import run_adaptive, run_learned
 from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, set_up, simulate_rows
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.experiments.paths import process, slow_epidemic, switch
 from owlfi.points.sequences import iid, sobol
-from owlfi.problem.learning import Learned, learn_coordinates
 from owlfi.problem.simulator import Simulator
-from owlfi.problem.tuned_design import learns
-from owlfi.weights.adaptive import adaptive_design
-from owlfi.weights.directions import MOST_GIVEN
 from owlfi.weights.paper import paper_weights
 from owlfi.weights.quadrature import Quadrature
 from owlfi.weights.tuned import tuned_weights
@@ -82,57 +77,18 @@ def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
         table = np.asarray(excesses(data_kernel, law, y, weights))
         result["excess"][name] = dict(zip(_RULES, table.T.tolist(), strict=True))
         result["certificate"][name], result["tails"][name] = _read_certificate(tuned)
-    for name, run_design in (("learned", _run_learned), ("adaptive", _run_adaptive)):
+    for name, run_design in (("learned", run_learned), ("adaptive", run_adaptive)):
         designs = [run_design(key, setting, m) for key in keys]
         y = jnp.stack([design.y for design in designs])
-        chosen = jnp.stack([design.quadrature.weights for design in designs])
-        weights = jnp.stack([jnp.full_like(chosen, 1 / m), chosen], 1)
+        found = jnp.stack([design.quadrature.weights for design in designs])
+        weights = jnp.stack([jnp.full_like(found, 1 / m), found], 1)
         table = np.asarray(excesses(data_kernel, law, y, weights))
         result["excess"][name] = dict(zip(("v", "tuned"), table.T.tolist(), strict=True))
-        found = [_read_certificate(design.quadrature) for design in designs]
-        result["certificate"][name] = [number for numbers, _ in found for number in numbers]
-        result["tails"][name] = [number for _, numbers in found for number in numbers]
+        read = [_read_certificate(design.quadrature) for design in designs]
+        result["certificate"][name] = [number for numbers, _ in read for number in numbers]
+        result["tails"][name] = [number for _, numbers in read for number in numbers]
         result["pilot"][name] = [design.pilot for design in designs]
     return result
-
-
-class _Design(NamedTuple):
-    """Points with weights, what was simulated on them, and the runs that this took besides."""
-
-    quadrature: Quadrature
-    y: Array
-    pilot: int
-
-
-def _learn(key: Key[Array, ""], setting: Setting) -> Learned:
-    simulator, theta, data_kernel, _ = setting
-    if not learns(simulator.measure):
-        return Learned(simulator.measure, 0)
-    return learn_coordinates(jax.random.fold_in(key, 1), simulator, data_kernel, theta)
-
-
-def _run_learned(key: Key[Array, ""], setting: Setting, m: int) -> _Design:
-    """Points in learned coordinates; with few, also as given, and the smaller certificate."""
-    simulator, theta, data_kernel, _ = setting
-    noise, pilot = _learn(key, setting)
-    twice = noise.law is not noise and noise.dim <= MOST_GIVEN
-    designs = []
-    for drawn in (noise, noise.law) if twice else (noise,):
-        u = sobol(key, m, drawn)
-        y = simulate_rows(simulator, theta, u)
-        found = tuned_weights(data_kernel, noise, u, y)
-        designs.append(_Design(found, y, pilot + m * twice))
-    return min(designs, key=lambda design: _read_certificate(design.quadrature)[0])
-
-
-def _run_adaptive(key: Key[Array, ""], setting: Setting, m: int) -> _Design:
-    simulator, theta, data_kernel, _ = setting
-    noise, pilot = _learn(key, setting)
-    design = adaptive_design(key, data_kernel, noise, m)
-    while design.left:
-        u = design.ask()
-        design = design.tell(u, simulate_rows(simulator, theta, u))
-    return _Design(design.quadrature(), as_array("y", design.y)[0], pilot)
 
 
 def _read_certificate(quadrature: Quadrature) -> tuple[list[float], list[float]]:
