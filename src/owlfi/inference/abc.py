@@ -20,7 +20,7 @@ from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_few_draws
 from owlfi.kernels import Kernel
-from owlfi.measures import Product, as_points
+from owlfi.measures import as_points
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
@@ -208,7 +208,7 @@ def stored_simulations(
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
     """
-    thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
+    thetas = as_points("thetas", thetas, problem.prior.measure)
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
     y = _numbers(y)  # NaN marks runs that failed

@@ -12,5 +12,6 @@ from owlfi.measures.families import (
     Uniform,
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
+from owlfi.measures.joint import LogDensity, MultivariateNormal
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
 from owlfi.measures.seed import Seed
