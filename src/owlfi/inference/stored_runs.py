@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from owlfi._tools.checks import brief
 from owlfi.kernels import Kernel
-from owlfi.measures import Product, as_points
+from owlfi.measures import as_points
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import Simulations
 from owlfi.weights.optimal import optimal_weights
@@ -31,7 +31,7 @@ def stored_simulations(
     prior, and another word.
     """
     problem = as_problem(problem)
-    thetas = as_points("thetas", thetas, Product(*problem.prior.marginals))
+    thetas = as_points("thetas", thetas, problem.prior.measure)
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
     y = _numbers(y)  # NaN marks runs that failed

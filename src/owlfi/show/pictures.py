@@ -14,11 +14,10 @@ from owlfi.results import (
 )
 from owlfi.results.result import Result
 from owlfi.show import plots
-from owlfi.show.axes import new_axes
+from owlfi.show.axes import grid, new_axes
 from owlfi.show.pages import Picture
 
 _MOST_PAIRED = 6  # parameters of which all pairs are drawn
-_WIDE = 4
 
 
 @singledispatch
@@ -31,7 +30,7 @@ def pictures_of(result: Result) -> tuple[Picture, ...]:
 def _(result: Estimate) -> tuple[Picture, ...]:
     low, high = (np.asarray(end) for end in result.interval(0.9))
     words = _list_intervals(result.names, np.asarray(result.theta), low, high)
-    axes = _grid(len(result.names))
+    axes = grid(len(result.names))
     for j, ax in enumerate(axes):
         center = float(result.theta[j])
         ax.errorbar([center], [0], xerr=[[center - low[j]], [high[j] - center]], fmt="o", capsize=4)
@@ -39,7 +38,7 @@ def _(result: Estimate) -> tuple[Picture, ...]:
         ax.spines[["top", "right", "left"]].set_visible(False)
     found = [Picture(axes[0].figure, "Estimates with 90% intervals", words)]
     if result.trace_thetas is not None and len(result.trace_thetas) > 1:
-        way = plots.trace(result, _grid(len(result.names)))
+        way = plots.trace(result, grid(len(result.names)))
         words = f"The best value of each parameter after each of {len(result.trace_thetas)} steps."
         found.append(Picture(way[0].figure, "The way of the search", words))
     return tuple(found)
@@ -50,13 +49,13 @@ def _(result: Posterior) -> tuple[Picture, ...]:
     low, high = (np.asarray(end) for end in result.interval(0.9))
     words = "Histograms of the draws. " + _list_intervals(result.names, result.center, low, high)
     p = len(result.names)
-    axes = plots.marginals(result, _grid(p))
+    axes = plots.marginals(result, grid(p))
     found = [Picture(axes[0].figure, "Draws of each parameter", words)]
     if 1 < p <= _MOST_PAIRED:
         pairs = plots.pairs(result)
         found.append(Picture(pairs[0, 0].figure, "Pairs of parameters", _list_correlations(result)))
     if result.chains > 1:
-        way = plots.trace(result, _grid(p))
+        way = plots.trace(result, grid(p))
         words = f"The draws of {result.chains} chains one after the other, for each parameter."
         found.append(Picture(way[0].figure, "The way of the chains", words))
     return tuple(found)
@@ -76,7 +75,7 @@ def _(result: HypothesisTest) -> tuple[Picture, ...]:
 def _(result: Calibration) -> tuple[Picture, ...]:
     covered = zip(result.names, np.asarray(result.coverage(0.9)), strict=True)
     told = ", ".join(f"{name} {share:.0%}" for name, share in covered)
-    ranks = plots.ranks(result, _grid(len(result.names)))
+    ranks = plots.ranks(result, grid(len(result.names)))
     return (
         Picture(
             ranks[0].figure,
@@ -84,7 +83,7 @@ def _(result: Calibration) -> tuple[Picture, ...]:
             f"Histograms of the levels of the truths in {result.data_sets} data sets.",
         ),
         Picture(
-            plots.coverage(result).figure,
+            plots.coverage(result, new_axes(size=3.6).flat[0]).figure,
             "Coverage of intervals of every level, less the level; the band is 95% binomial",
             f"Coverage curves. Intervals of level 90% cover: {told}.",
         ),
@@ -109,15 +108,6 @@ def _(result: Comparison) -> tuple[Picture, ...]:
     ax.set_ylim(-0.5, len(order) - 0.5)
     ax.spines[["top", "right"]].set_visible(False)
     return (Picture(ax.figure, "How far each model is from the data", result.verdict),)
-
-
-def _grid(count: int) -> np.ndarray:
-    """So many axes in rows of at most four."""
-    columns = min(count, _WIDE)
-    axes = new_axes(-(-count // columns), columns).ravel()
-    for spare in axes[count:]:
-        spare.set_visible(False)
-    return axes[:count]
 
 
 def _list_intervals(

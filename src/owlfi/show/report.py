@@ -14,7 +14,7 @@ from owlfi.problem.rules import Rule
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.results.result import Result
 from owlfi.show import plots
-from owlfi.show.axes import new_axes
+from owlfi.show.axes import grid, hide_frame, new_axes
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
 from owlfi.weights.quadrature import Quadrature
@@ -69,9 +69,8 @@ def report(
         _describe_cost(result, seconds),
         _describe_origin(result, seed, code),
     ]
-    kind = type(result).__name__
-    name = title or f"{result.about.get('method', kind)}".capitalize()
-    target.write_text(render(name, repr(result), found), encoding="utf-8")
+    name = title or str(result.about.get("method", type(result).__name__))
+    target.write_text(render(name[:1].upper() + name[1:], repr(result), found), encoding="utf-8")
     return target
 
 
@@ -117,7 +116,15 @@ def _describe_data(problem: Problem) -> Section:
     left = x.shape[1] - len(names)
     lines = (f"The first {len(names)} of {x.shape[1]} columns.",) if left else ()
     headings = ["column", "mean", "sd", "smallest", "median", "largest"]
-    return Section("data", "The data", lines, (Table("Columns of the data", headings, rows),))
+    axes = grid(len(names))
+    for j, (ax, name) in enumerate(zip(axes, names, strict=True)):
+        ax.hist(x[:, j], "auto", color="0.6")
+        ax.set(xlabel=name, yticks=[])
+        hide_frame(ax)
+    words = f"Histograms of {', '.join(names)}; the table beside has their numbers."
+    drawn = Picture(axes[0].figure, "Columns of the data", words)
+    table = Table("Columns of the data", headings, rows)
+    return Section("data", "The data", lines, (table,), (drawn,))
 
 
 def _describe_answer(result: Result) -> Section:
