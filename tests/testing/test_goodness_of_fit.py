@@ -24,6 +24,7 @@ from owlfi import (
     wild_goodness_of_fit,
 )
 from owlfi.experiments.composite_cases import MEDIAN, SOBOL, g_and_k_law, model, prior
+from owlfi.experiments.trust_problems import PROBLEMS
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
@@ -31,6 +32,7 @@ from owlfi.show.plots import null_histogram
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
 from owlfi.testing.searches import Newton
+from owlfi.testing.views import rank_scores
 from strictness import unchecked
 
 KEY = jax.random.key(2)
@@ -473,3 +475,39 @@ def test_plan_takes_and_checks_the_options_of_the_test():
     assert plan_goodness_of_fit(gaussian_problem(), RULE, designs=4).expected > 0
     with pytest.raises(ValueError, match="resamples = 1 can never reject"):
         plan_goodness_of_fit(gaussian_problem(), RULE, resamples=1)
+
+
+# Views of the aggregate
+
+
+def test_ranks_are_those_of_scipy_with_ties():
+    rows = np.array([[1.0, 5.0], [2.0, 5.0], [2.0, 1.0], [7.0, 3.0]])
+    expected = scipy.stats.norm.ppf((scipy.stats.rankdata(rows, axis=0) - 0.5) / 4)
+    assert_allclose(rank_scores(jnp.asarray(rows)), expected, atol=1e-12)
+
+
+@cache
+def copula_test(student, seed, aggregate=True):
+    """The log-normal copula, or Student's with 3 degrees of freedom and the same margins."""
+    data_key, scale_key, key = jax.random.split(jax.random.key(seed), 3)
+    case = PROBLEMS["log-normal copula"]
+    z = (np.log(np.asarray(case.observe(data_key))) - 0.5) / 0.7
+    scale = np.sqrt(3 / scipy.stats.chi2(3).ppf(jax.random.uniform(scale_key, (len(z), 1))))
+    z = scipy.stats.norm.ppf(scipy.stats.t(3).cdf(z * scale)) if student else z
+    problem = Problem(case.make(), np.exp(0.5 + 0.7 * z))
+    rule = owlfi.OptimallyWeighted(m=64)
+    return goodness_of_fit(key, problem, rule, aggregate=aggregate, resamples=99)
+
+
+@pytest.mark.slow
+def test_a_wrong_copula_under_right_margins_is_seen_by_ranks():
+    tests = [copula_test(True, seed) for seed in range(20)]
+    assert np.mean([test.rejected for test in tests]) >= 0.5
+    assert any("ranks" in test.about["largest"] for test in tests if test.rejected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_p_values_of_a_true_copula_are_uniform(aggregate):
+    found = [copula_test(False, seed, aggregate).p_value for seed in range(150)]
+    assert scipy.stats.kstest(found, "uniform").pvalue > 0.01
