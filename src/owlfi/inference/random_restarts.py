@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
+from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.newton import Minimum
@@ -35,8 +36,8 @@ _FLAT = 1e-6
 _MATTERS = 0.01  # a tenth of a standard error
 
 
-def _expect(rule: Rule, starts: int, restarts: int, steps: int) -> Expected:
-    begun = rule.tuning_calls or CHECK_CALLS
+def _expect(problem: Problem, rule: Rule, starts: int, restarts: int, steps: int) -> Expected:
+    begun = rule.tuning_calls(problem) or CHECK_CALLS
     compared = starts * comparison_points(rule.m)
     calls = begun + compared + (restarts * steps + DESIGNS + 1) * rule.m  # and the errors
     return Expected(calls, calls)
@@ -52,12 +53,14 @@ def random_restarts(
     restarts: int = 10,
     steps: int = 200,
     optimizer: optax.GradientTransformation | None = None,
+    progress: bool = False,
     max_calls: int | None = None,
 ) -> Estimate:
     """The minimum-distance estimate by gradient descent from the best of some starts.
 
     starts, restarts, steps: I, R and S of Algorithm 2.
     optimizer: any of optax; Adam with step size 0.04 where left out.
+    progress: show what is done.
     max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
     Raises ValueError for discrete parameters, simulators without derivatives, where the simulations
@@ -79,14 +82,19 @@ def random_restarts(
     as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
-    stage = Stage(problem, rule.quadrature(quadrature_key, problem))
-    checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
-    tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
-    descent = stage.objective.m * len(tried.thetas[:restarts]) * steps
-    take_calls(descent)
-    best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
-    landing = _as_landing(best)
-    errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
+    with show_bars(progress):
+        begin_step("Weights and starts")
+        stage = Stage(problem, rule.quadrature(quadrature_key, problem))
+        drawn = problem.prior.starts(start_key, starts)
+        checked = problem.check_determined(drawn, stage.quadrature)
+        tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
+        begin_step("Descents")
+        descent = stage.objective.m * len(tried.thetas[:restarts]) * steps
+        take_calls(descent)
+        best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
+        begin_step("Standard errors")
+        landing = _as_landing(best)
+        errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
     evaluated = descent + errors.calls.search
     values = stage.squared_mmd(best.values)
     estimate = Estimate(

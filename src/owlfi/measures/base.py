@@ -17,6 +17,8 @@ from owlfi._tools.keys import draw_levels
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 
+_FEWEST = 128  # rows to compile quantiles for
+
 
 class Measure(eqx.Module):
     """A probability measure on R^dim."""
@@ -41,6 +43,11 @@ class Measure(eqx.Module):
 
         For discrete measures the log probability.
         """
+
+    @property
+    def law(self) -> "Measure":
+        """The same distribution, in the coordinates that were given."""
+        return self
 
     @property
     def traceable(self) -> bool:
@@ -70,7 +77,7 @@ class Measure(eqx.Module):
         if is_traced(levels, self) or not self.traceable:
             return self.at_levels(levels)
         rows = np.asarray(levels).reshape(-1, self.dim)
-        padded = np.full((next_rung(len(rows)), self.dim), 0.5)
+        padded = np.full((next_rung(max(len(rows), _FEWEST)), self.dim), 0.5)
         padded[: len(rows)] = rows
         found = np.asarray(_compiled_at_levels(self, as_jax(padded)))[: len(rows)]
         return as_jax(found.reshape(levels.shape))

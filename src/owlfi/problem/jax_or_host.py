@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
-from owlfi._tools.programs import compile_quickly
+from owlfi._tools.programs import compile_quickly, map_cases
 from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
@@ -46,6 +46,10 @@ class InJax:
     def map(self, function: Function, cases: Any) -> Any:
         """What the function gives for each case along the leading axis, stacked."""
         return jax.lax.map(function, cases)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """function(shared, case) of each, by a program that serves any number of cases."""
+        return map_cases(function, shared, cases)
 
     def slopes(
         self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
@@ -102,6 +106,10 @@ class OnHost:
         count = len(jax.tree.leaves(cases)[0])
         found = [function(jax.tree.map(itemgetter(i), cases)) for i in range(count)]
         return jax.tree.map(_stack, *found)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """The same of a function of what all cases share, and one of them."""
+        return self.map(partial(function, shared), cases)
 
     def slopes(
         self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
@@ -107,7 +107,7 @@ def as_design(
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, and
     designs of another number than the thetas.
     """
-    thetas = _as_thetas(thetas, simulator.parameters)
+    thetas = as_thetas(thetas, simulator.parameters)
     if not isinstance(quadrature, Quadrature):
         raise ValueError(
             "quadrature must be a Quadrature, such as optimal_weights(...) or equal_weights(...), "
@@ -122,21 +122,29 @@ def as_design(
     return thetas, u
 
 
-@compile_where_it_runs
 def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None = None) -> Array:
     """y (t, m, d) on one design (m, s) for all thetas, or on one for each.
 
     columns: of the NaN where the generator raises; None to let it raise.
     """
-
-    def run(theta: Array, points: Array) -> Array:
-        if columns is None:
-            return simulator.rows(theta, points)
-        return simulator.attempt(theta, points, columns)
-
     if u.ndim == 3:
-        return simulator.runtime.map(lambda pair: run(*pair), (thetas, u))
-    return simulator.runtime.map(lambda theta: run(theta, u), thetas)
+        return simulator.runtime.map_cases(_run_on_own, (simulator, columns), (thetas, u))
+    return simulator.runtime.map_cases(_run_on_shared, (simulator, columns, u), thetas)
+
+
+def _run_on_own(shared: tuple[Simulator, int | None], case: tuple[Array, Array]) -> Array:
+    return _run(*shared, *case)
+
+
+def _run_on_shared(shared: tuple[Simulator, int | None, Array], theta: Array) -> Array:
+    simulator, columns, u = shared
+    return _run(simulator, columns, theta, u)
+
+
+def _run(simulator: Simulator, columns: int | None, theta: Array, u: Array) -> Array:
+    if columns is None:
+        return simulator.rows(theta, u)
+    return simulator.attempt(theta, u, columns)
 
 
 def check_determined(
@@ -207,10 +215,12 @@ def _check_rows(
     return len(pair)
 
 
-def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
+def as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
+    """One row for each theta; ValueError for another shape."""
     array = as_array("thetas", thetas)
     if array.ndim == 1:
-        array = array.reshape(-1, 1) if len(names) == 1 else array.reshape(1, -1)
+        shape = (-1, 1) if len(names) == 1 else (1, -1)
+        array = as_jax(numpy_for(array).asarray(array).reshape(shape))
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "

@@ -44,7 +44,7 @@ def normal_reach(objective: Objective, sandwich: Sandwich) -> Reach:
 
 
 def _units(objective: Objective) -> float:
-    return usual_units(objective.observed.shape[0], objective.widths.shape[0])
+    return usual_units(objective.n, objective.widths.shape[0])
 
 
 def is_parabola(

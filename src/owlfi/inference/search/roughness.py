@@ -33,7 +33,7 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     rows = simulate_with_slopes(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
-    m, n = objective.m, objective.observed.shape[0]
+    m, n = objective.m, objective.n
     visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
     steps, calls = _FIRST_STEP * np.asarray(objective.widths), rows.calls
     for _ in range(_TRIALS):

@@ -84,14 +84,14 @@ def _along_slopes(
         return jax.lax.map(jax.linearize(function, y)[1], slopes)
 
     n, (r, m) = len(x), designs.weights.shape
-    places = jnp.concatenate([x, designs.y.reshape(r * m, -1)])  # compiled once for all of them
+    places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
     at_places = along(lambda rows: k.row_sums(places, rows, w))
     return Tangent(
         hessian,
         embedding_metric(objective.on(objective.points, w), y, slopes),
         at_places[:, :n],
         along(lambda rows: gaps(objective, rows)),
-        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(-1, r, m), designs.weights),
+        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(len(slopes), r, m), designs.weights),
         independent_error(objective, y),
         (~finished.fine).mean(),
     )
