@@ -203,6 +203,33 @@ def test_objects_that_keep_generators():
     assert walker.rng is own
 
 
+class World:
+    """Agents that share a generator, and know their world."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.agents, self.own = [Agent(self, rng), Agent(self, rng)], {"rngs": [rng]}
+
+    def simulate(self, theta):
+        return [np.sin(agent.rng.normal()) for agent in self.agents] + [
+            self.own["rngs"][0].random()
+        ]
+
+
+class Agent:
+    def __init__(self, world, rng):
+        self.world, self.rng = world, rng
+
+
+def test_lists_and_dicts_of_objects_that_keep_generators():
+    world = World()
+    own = world.agents[1].rng
+    simulator = from_random(world.simulate)
+    assert_allclose(simulator([0.7], [[0.5, 1.0, 0.2]]), [[np.sin(0.5), np.sin(1.0), 0.2]])
+    assert world.agents[1].rng is own
+    assert world.own["rngs"][0] is own
+
+
 def by_children(theta, rng):
     first, second = rng.spawn(2)
     return [np.sin(first.normal()), second.exponential(theta[0])]
