@@ -24,7 +24,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -65,8 +65,8 @@ class Soak:
     def step(self):
         """Harm of some kind, and a look at what it did."""
         kinds = {
-            self.kill_driver: 50,
-            self.kill_programs: 20,
+            self.kill_driver: 45,
+            self.kill_programs: 25,
             self.kill_workers: 5,
             self.kill_group: 4,
             self.kill_on_dask: 5,
@@ -141,7 +141,7 @@ class Soak:
     def kill_programs(self, path):
         driver = fork(partial(drive_threads, path))
         wait_for_growth(log_of(path))
-        for _ in range(self.draw.randint(10, 40)):
+        for _ in range(self.draw.randint(40, 120)):
             time.sleep(self.draw.uniform(0.0, 0.1))
             for pid in children_of(driver)[:2]:
                 self.kill(pid, "programs")
@@ -171,7 +171,7 @@ class Soak:
         driver = fork(partial(drive_dask, path, self.address))
         wait_for_growth(log_of(path))
         time.sleep(self.draw.uniform(0.0, 1.0))
-        workers = children_of(self.cluster.nanny.pid, "spawn_main")
+        workers = self.cluster.workers()
         if workers and self.draw.random() < 0.7:
             self.kill(self.draw.choice(workers), "Dask workers")
             time.sleep(self.draw.uniform(0.0, 2.0))
@@ -184,8 +184,9 @@ class Soak:
         driver = fork(partial(drive_dask, path, self.address))
         wait_for_growth(log_of(path))
         self.kill(self.cluster.scheduler.pid, "schedulers")
-        self.cluster.restart_scheduler()
-        wait_for_growth(log_of(path), 60.0)
+        self.cluster.stop()  # its workers go with it
+        self.cluster.begin()
+        assert wait_for_growth(log_of(path), 120.0), "no run after the scheduler came back"
         assert os.waitpid(driver, os.WNOHANG) == (0, 0), "a driver ended with its scheduler"
         self.kill(driver, "drivers")
         wait(driver)
@@ -360,14 +361,23 @@ _EXPECTED = {}
 
 def children_of(pid, mark=""):
     """The processes that one has started, those with a mark in their command."""
-    ran = subprocess.run(["pgrep", "-P", str(pid), "-f", mark], capture_output=True, text=True)
-    return [int(child) for child in ran.stdout.split()]
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += [
+                int(child)
+                for child in children.read_text().split()
+                if mark in Path(f"/proc/{child}/cmdline").read_text()
+            ]
+    return found
 
 
 def wait_for_growth(log, seconds=30.0):
+    """Whether a log grows, which is waited for."""
     before, until = size_of(log), time.monotonic() + seconds
     while size_of(log) == before and time.monotonic() < until:
         time.sleep(0.02)
+    return size_of(log) > before
 
 
 def size_of(log):
@@ -395,19 +405,20 @@ class start_cluster:  # noqa: N801
         }
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.start = partial(subprocess.Popen, env=environment, cwd=folder, **quiet)
-        self.restart_scheduler()
-        self.nanny = self.start(
-            [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}",
-             "--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--death-timeout", "120"]
-        )  # fmt: skip
+        self.begin()
 
-    def restart_scheduler(self):
-        if hasattr(self, "scheduler"):
-            self.scheduler.wait()
+    def begin(self):
         self.scheduler = self.start(
             [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard",
              "--host", "127.0.0.1", "--port", str(self.port)]
         )  # fmt: skip
+        self.nanny = self.start(
+            [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}",
+             "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+        )  # fmt: skip
+
+    def workers(self):
+        return children_of(self.nanny.pid, "spawn_main")
 
     def stop(self):
         for process in (self.nanny, self.scheduler):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import owlfi.inference
+import owlfi.results.result
 from owlfi.campaign import Campaign
 from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.main import app
@@ -39,9 +40,20 @@ time_limit = 20
 """
 
 
-class Result:
+class Result(owlfi.results.result.Result):
+    names, calls, about, warnings = ("location",), 0, {"method": "a fake"}, ()
+
     def __init__(self, simulations, share):
         self.simulations, self.share = simulations, share
+
+    def __getitem__(self, name):
+        return self.share
+
+    def _facts(self):
+        return [self.summary()]
+
+    def _table(self):
+        return [["parameter", "share"], ["location", str(self.share)]]
 
     def summary(self):
         return f"{len(self.simulations.thetas)} thetas, share {self.share}"

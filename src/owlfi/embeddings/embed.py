@@ -100,7 +100,7 @@ def embed(kernel: Any, measure: Any) -> Embedding:
     >>> embedding.mean([[0.0, 0.0]]), embedding.norm2.round(6)
     (Array([0.5], dtype=float64), Array(0.333333, dtype=float64))
     """
-    measure = as_measure(measure)
+    measure = as_measure(measure).law
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a Kernel such as SquaredExponential(1.0), got {kernel!r}")
     for _, factors in _terms(kernel):

@@ -21,6 +21,7 @@ from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
+from owlfi.inference.search.regressed import Regressed, regressed
 from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
@@ -41,7 +42,7 @@ _AFTER = 3  # steps with tuned weights, and slopes at the end
 def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
     """The calls of `find_minimum`, about: searches may take twice as many steps."""
     simulator, few = problem.simulator, comparison_points(rule.m)
-    begun = (rule.tuning_calls or CHECK_CALLS) + starts * few
+    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
     looked = look_calls(simulator, few, most=False)
     searched = (refined * _STEPS + _AFTER) * simulator.slope_calls(rule.m)
     return begun + looked + searched + DESIGNS * rule.m
@@ -68,7 +69,8 @@ def minimum_distance(
     """The parameters with the smallest squared MMD, with standard errors.
 
     starts: how many points of the prior are simulated, besides those that the rule has simulated.
-    refined: from how many of the best a search begins.
+    refined: how many searches on all points at most: one for each of the different places to which
+        three times as many searches on 64 points lead. With 1, one from the best start.
     steps: the most that a search may take.
     whiten: fit once more with a kernel on data in whose coordinates the model at the first estimate
         is normal and uncorrelated, from 20 simulations a column or more. Where columns are
@@ -158,6 +160,12 @@ class Fit(NamedTuple):
     def reach(self) -> Reach:
         return self.assessed.reach
 
+    @property
+    def regressed(self) -> Regressed | None:
+        """The squared MMD around the estimate by regression, where simulations are rough."""
+        scatter = self.assessed.landing.scatter
+        return regressed(scatter) if self.rough and scatter is not None else None
+
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
     ) -> Minimum:
@@ -208,7 +216,8 @@ def find_minimum(
         begin_step("Search")
         wide = search_widely(first, way, tried, refined)
         white_key = jax.random.fold_in(start_key, 1) if whiten else None
-        last, best, more = _adapt(first, rule, way, wide.best, white_key, retune)
+        tune_key = jax.random.fold_in(start_key, 2)
+        last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
         begin_step("Standard errors")
         found = assess(design_key, rule, last, way, best)
         spent = wide.calls + more + found.calls.search
@@ -230,6 +239,7 @@ def _adapt(
     way: Way,
     landing: Landing,
     white_key: Key[Array, ""] | None,
+    tune_key: Key[Array, ""],
     retune: bool | None,
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
@@ -243,7 +253,8 @@ def _adapt(
         y = problem.simulator.rows(theta, quadrature.points)
         calls += len(y)
         if np.isfinite(y).all():
-            quadrature = rule.retune(quadrature, problem, y)
+            quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
+            calls += quadrature.tuning_calls
     adapted = Stage(problem, quadrature)
     found = way.search(adapted.objective, theta, around=landing)
     return adapted, found, calls + int(found.minimum.calls)

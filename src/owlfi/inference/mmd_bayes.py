@@ -1,8 +1,9 @@
 """MMD-Bayes: the generalised posterior exp(-beta·MMD²)·prior, sampled by NUTS (Chérief-Abdellatif
 and Alquier 2020).
 
-One fixed quadrature makes it a smooth density, known up to a constant. For simulators without
-derivatives see `pseudo_marginal`.
+One fixed quadrature makes it a smooth density, known up to a constant. Where simulations are rough
+in theta, so does the regression of their embedding over thetas around the estimate. For simulators
+without derivatives see `pseudo_marginal`.
 """
 
 import math
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
@@ -21,9 +24,15 @@ from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.health import tell_divergent
-from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
+from owlfi.inference.learning_rate import (
+    check_beta,
+    choose_beta,
+    match_covariance,
+    real_covariance,
+)
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.regressed import Regressed
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -73,8 +82,9 @@ def mmd_bayes(
 ) -> Posterior:
     """Draws of the generalised posterior for simulators in JAX.
 
-    beta: how strongly the data count. Where left out, it is calibrated so that the posterior is
-        as wide as the minimum-distance estimate is uncertain, and grows with n.
+    beta: how strongly the data count; 1 is the paper's choice. Where left out, it is calibrated so
+        that the posterior is as wide as the minimum-distance estimate is uncertain, and the draws
+        are stretched until that holds for every parameter and pair of them.
     draws: of each chain, after `warmup` steps that tune it.
     max_calls: the most rows that the simulator may compute; looked at after the warm-up and
         after every 50 draws, with the calls of the last 50 as the price of the next.
@@ -83,8 +93,9 @@ def mmd_bayes(
     `about` has beta, R-hat and the effective number of draws of each parameter, and the share of
     divergent steps.
 
-    Raises ValueError for discrete parameters, simulators or priors without derivatives, and too few
-    calls for the warm-up.
+    Raises ValueError for discrete parameters, simulators or priors without derivatives, a given
+    beta where derivatives do not tell how y changes (counts, jumps, chaos), and too few calls for
+    the warm-up.
 
     >>> import owlfi
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
@@ -102,13 +113,14 @@ def mmd_bayes(
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
-    if fit.rough:
+    if fit.rough and beta is not None:
         raise ValueError(
-            "mmd_bayes needs the derivatives of the simulator, but they do not tell how y changes "
-            "with theta: it is rounded, counts, jumps or chaotic; use pseudo_marginal or "
-            "posterior_bootstrap"
+            f"mmd_bayes with beta = {beta} needs the derivatives of the simulator, but they do not "
+            "tell how y changes with theta: it is rounded, counts, jumps or chaotic; leave beta "
+            "out, or use pseudo_marginal"
         )
-    target = Target(fit.objective, problem.prior, jnp.array(choose_beta(fit, beta)))
+    objective = fit.regressed or fit.objective
+    target = Target(objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)
     take_calls(int(taken) * fit.objective.m)
@@ -124,20 +136,21 @@ def mmd_bayes(
             yield made
 
     done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
-    v = jnp.concatenate([made.v for made in done], 1)
+    v = np.concatenate([made.v for made in done], 1)
+    v = match_covariance(fit, float(target.beta), v) if beta is None else v
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
-    calls = fit.calls + evaluations * fit.objective.m
+    calls = fit.calls + (0 if fit.rough else evaluations * fit.objective.m)
     stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
     told = (*fit.warnings, *stopped, *tell_divergent(divergent))
-    return announce(join_chains(problem.prior, v, calls, about, told))
+    return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
 
 
 class Target(eqx.Module):
     """The log density of the generalised posterior on the real line, up to a constant."""
 
-    objective: Objective
+    objective: Objective | Regressed
     prior: Prior
     beta: Float[Array, ""]
 

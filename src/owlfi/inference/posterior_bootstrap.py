@@ -1,7 +1,8 @@
 """The posterior bootstrap: nonparametric learning (Lyddon et al. 2018, Dellaporta et al. 2022).
 
 Uncertainty is about the distribution of the data: Dirichlet weights on the observations, and the
-minimum-distance estimate of each weighting. It needs no likelihood and no learning rate.
+minimum-distance estimate of each weighting. It needs no likelihood and no learning rate. Points
+vary with the weights: each draw is moved as another choice of the designs would move the estimate.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, plain_number
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
-from owlfi.inference.minimum_distance import expect_fit, find_minimum
+from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -48,7 +50,8 @@ def posterior_bootstrap(
 ) -> Posterior:
     """Draws of the parameters, each the minimum-distance estimate of randomly weighted data.
 
-    draws: how many; each is one search from the estimate, on the same quadrature.
+    draws: how many; each is one search from the estimate, moved as far as the choice of the points
+        may move it, by what other designs of the rule gave at the estimate.
     prior_strength: how many observations the prior is worth. Each draw then has data from the
         prior predictive beside the observations.
     pseudo_samples: how many rows stand for it, at one simulator call each.
@@ -87,7 +90,8 @@ def posterior_bootstrap(
             yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
-    theta = jnp.concatenate([minimum.theta for minimum in minima])
+    found = np.concatenate([minimum.theta for minimum in minima])
+    theta = as_jax(_vary_designs(jax.random.fold_in(key, len(parts)), problem, fit, found))
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
@@ -101,6 +105,20 @@ def posterior_bootstrap(
     weights = jnp.full(count, 1 / count)
     told = (*fit.warnings, *_tell_draws(good, draws))
     return announce(Posterior(problem.prior.names, theta[good], weights, calls, 1, about, told))
+
+
+def _vary_designs(
+    key: Key[Array, ""], problem: Problem, fit: Fit, theta: Float[np.ndarray, "b p"]
+) -> Float[np.ndarray, "b p"]:
+    """Draws as wide as the errors of an estimate, with n - p degrees of freedom and its points."""
+    n, p = len(problem.observed), theta.shape[1]
+    centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
+    wider = ((n + 1) / max(n - p, 1)) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
+    spread = np.asarray(fit.sandwich.by_designs)
+    sizes, directions = np.linalg.eigh(np.where(np.isfinite(spread), spread, 0.0))
+    noise = numpy_generator(key).normal(size=theta.shape) * np.sqrt(np.maximum(sizes, 0.0))
+    moved = centre + wider * (theta - centre) + noise @ directions.T
+    return np.clip(moved, low, high)
 
 
 def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
-"""Simulations at parameters of the prior, or at any others, in steps."""
+"""Simulations at many thetas, and how far each is from the data."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.progress import collect, split_chunks
@@ -63,3 +65,25 @@ def simulate_in_chunks(
     done = collect(steps(), len(parts), "Simulating", show=progress)
     runs = done[0].join(*done[1:])
     return replace(runs, warnings=tell_interruption(len(runs.thetas), len(thetas), "parameters"))
+
+
+def measure_distances(problem: Problem, simulations: Simulations) -> Float[np.ndarray, " t"]:
+    """The squared MMD at each theta, +∞ where a simulation is NaN or infinite.
+
+    Where each theta has points of its own and weights that know their error, the error is added.
+    This is what to expect of the squared MMD given the simulations; without it, the less the
+    points of a theta tell, the nearer it would look.
+    """
+    fine = np.isfinite(np.asarray(simulations.y)).all((1, 2))
+    found = np.full(len(fine), np.inf)
+    if fine.any():
+        runs = simulations if fine.all() else simulations.at(fine)
+        found[fine] = problem.squared_mmd(runs.y, runs.quadrature) + _own_errors(runs.quadrature)
+    return found
+
+
+def _own_errors(quadrature: Quadrature) -> Array:
+    """Those of each theta's design; one design for all would only move the scale."""
+    if quadrature.points.ndim == 2 or quadrature.certificate is None:
+        return jnp.zeros(())
+    return jnp.nan_to_num(quadrature.certificate.excess)

@@ -36,8 +36,8 @@ _FLAT = 1e-6
 _MATTERS = 0.01  # a tenth of a standard error
 
 
-def _expect(rule: Rule, starts: int, restarts: int, steps: int) -> Expected:
-    begun = rule.tuning_calls or CHECK_CALLS
+def _expect(problem: Problem, rule: Rule, starts: int, restarts: int, steps: int) -> Expected:
+    begun = rule.tuning_calls(problem) or CHECK_CALLS
     compared = starts * comparison_points(rule.m)
     calls = begun + compared + (restarts * steps + DESIGNS + 1) * rule.m  # and the errors
     return Expected(calls, calls)

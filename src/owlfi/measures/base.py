@@ -45,6 +45,11 @@ class Measure(eqx.Module):
         """
 
     @property
+    def law(self) -> "Measure":
+        """The same distribution, in the coordinates that were given."""
+        return self
+
+    @property
     def traceable(self) -> bool:
         """Whether its densities and quantiles can be computed inside jit, vmap and grad."""
         return self.traceable_density

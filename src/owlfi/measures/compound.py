@@ -17,6 +17,7 @@ from owlfi._tools.ranks import lift
 from owlfi.measures.base import Family, LineFamily, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure
+from owlfi.measures.joint import MultivariateNormal
 
 _BISECTIONS = 200
 
@@ -161,9 +162,10 @@ class Mixture(Measure):
         levels = np.asarray(v).reshape(-1, self.dim)
         inside = levels.clip(np.finfo(float).tiny, 1 - 2.0**-53)
         belief = np.broadcast_to(np.asarray(self.weights), (len(levels), len(self.components)))
-        columns = []
+        columns: list[np.ndarray] = []
         for j in range(self.dim):
-            families = [_family(component, j) for component in self.components]
+            before = np.stack(columns, -1) if columns else levels[:, :0]
+            families = [_family(component, j, before) for component in self.components]
             x = _mixture_quantile(families, belief, inside[..., j])
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
@@ -214,7 +216,10 @@ def _cuts(measure: Measure) -> set[int]:
     return {0, measure.dim}
 
 
-def _family(component: Measure, j: int) -> Family:
+def _family(component: Measure, j: int, before: np.ndarray) -> Family:
+    """Coordinate j given those before it; of one that depends on them, one for each point."""
+    if isinstance(component, MultivariateNormal):
+        return component.given(before)
     family = coordinate(component, j)
     if not isinstance(family, Family):
         raise ValueError(

@@ -7,25 +7,26 @@ from owlfi._tools.arrays import as_jax, fill_rows, next_rung
 from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Kernel
 from owlfi.kernels.spread import typical_distance
-from owlfi.problem.problem import Problem
 
 
-def spread_factors(problem: Problem, y: Float[np.ndarray, "t m d"]) -> Float[np.ndarray, "t 1 1"]:
+def spread_factors(
+    data_kernel: Kernel, observed: Float[Array, "n d"], y: Float[np.ndarray, "t m d"]
+) -> Float[np.ndarray, "t 1 1"]:
     """What gives the simulations of each theta the spread of the observations, as k sees it.
 
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
     the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
     """
-    if problem.data_kernel.distance_coordinates() is None or y.shape[1] < 2:
+    if data_kernel.distance_coordinates() is None or y.shape[1] < 2:
         return np.ones((len(y), 1, 1))
     t, m, d = y.shape
-    x = fill_rows(problem.observed, next_rung(len(problem.observed)))  # one program for other n
-    seen = np.asarray(_see(problem.data_kernel, as_jax(np.concatenate([x, y.reshape(-1, d)]))))
-    spread = _spread(seen[: len(problem.observed)], np.nan)
+    x = fill_rows(observed, next_rung(len(observed)))  # one program for other n
+    seen = np.asarray(_see(data_kernel, as_jax(np.concatenate([x, y.reshape(-1, d)]))))
+    spread = spread_of(seen[: len(observed)], np.nan)
     if not spread > 0:  # all that k sees of the observations is equal
         return np.ones((t, 1, 1))
     samples = seen[-t * m :].reshape(t, m, -1)
-    return np.array([spread / _spread(rows, spread) for rows in samples])[:, None, None]
+    return np.array([spread / spread_of(rows, spread) for rows in samples])[:, None, None]
 
 
 @compile_quickly
@@ -35,7 +36,8 @@ def _see(k: Kernel, rows: Float[Array, "n d"]) -> Float[Array, "n e"]:
     return to_coordinates(rows)
 
 
-def _spread(rows: Float[np.ndarray, "m e"], otherwise: float) -> float:
+def spread_of(rows: Float[np.ndarray | Array, "m e"], otherwise: float) -> float:
+    """The typical distance of rows, or another number where they have none."""
     try:
         return float(typical_distance(as_jax(rows)))
     except ValueError:  # all rows are equal, or not finite

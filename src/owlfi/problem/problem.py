@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung
-from owlfi._tools.checks import as_kind, is_traced
+from owlfi._tools.checks import as_kind, as_rows, is_traced
 from owlfi._tools.display import html_table, join, write_facts
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import show_bars
@@ -120,6 +120,14 @@ class Problem(eqx.Module):
         """The same problem with another data kernel."""
         given = {"prior": self.prior, "data_kernel": data_kernel, "columns": self.columns}
         return Problem(self.simulator, self.observed, **given)
+
+    def with_data(self, observed: Any) -> "Problem":
+        """The same problem with other observations; k is chosen for them, where it was chosen.
+
+        observed: (n, d), rows of the problem, which are summaries where it has them.
+        """
+        x = as_rows("observed", observed, self.observed.shape[1])
+        return eqx.tree_at(lambda p: (p.observed, p.data_kernel), self, (x, self.kernel_of(x)))
 
     def stretch(self, factor: float) -> "Problem":
         """The same problem with the lengthscales of its data kernel multiplied."""

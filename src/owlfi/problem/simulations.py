@@ -107,7 +107,7 @@ def as_design(
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, and
     designs of another number than the thetas.
     """
-    thetas = _as_thetas(thetas, simulator.parameters)
+    thetas = as_thetas(thetas, simulator.parameters)
     if not isinstance(quadrature, Quadrature):
         raise ValueError(
             "quadrature must be a Quadrature, such as optimal_weights(...) or equal_weights(...), "
@@ -215,7 +215,8 @@ def _check_rows(
     return len(pair)
 
 
-def _as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
+def as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
+    """One row for each theta; ValueError for another shape."""
     array = as_array("thetas", thetas)
     if array.ndim == 1:
         shape = (-1, 1) if len(names) == 1 else (1, -1)

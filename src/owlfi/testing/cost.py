@@ -52,8 +52,8 @@ def plan_goodness_of_fit(
         """Where all statistics of a data set take so many rows, and the check of the generator."""
         wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
         each = way.minimise_calls(simulator, m, near, far) + statistic
-        tuning = settings.designs * shared * rule.tuning_calls or check
-        refined = simulator.slope_calls(settings.fine) * near
+        tuning = settings.designs * shared * rule.tuning_calls(problem) or check
+        refined = way.refine_calls(simulator, settings.fine, near, most=most)
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
         began = way.start_calls(simulator, m, far, most=most)
         return tuning + began + wide + refined + replicates

@@ -17,20 +17,18 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
-from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
-from owlfi.problem.simulator import Simulator
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_interruption
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
-from owlfi.testing.p_values import check_level, decide, largest_studentised
+from owlfi.testing.p_values import check_level, decide, studentise
 from owlfi.testing.procedure import Designs, Procedure, Refit
 from owlfi.testing.searches import Adam, Starts, as_search
 from owlfi.testing.settings import Settings, check_settings
@@ -55,7 +53,7 @@ def _expect(
         problem, rule, resamples=resamples, level=level, search=search, **options
     )
     fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
-    return Expected(rule.tuning_calls + fewest, cost.expected)
+    return Expected(rule.tuning_calls(problem) + fewest, cost.expected)
 
 
 @limit_calls(_expect)
@@ -79,11 +77,12 @@ def goodness_of_fit(
     theta: (p,), for the simple hypothesis that these are the parameters; where left out, they are
         estimated, from the data and from every replicate alike.
     resamples: B, how many data sets are simulated; p = (1 + k) / (1 + B).
-    aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
-        the one of the problem, each with weights of its own: it sees more kinds of misfit.
-    designs: how many the rule draws. All fits share one (where its points are independent and
-        equally weighted, replicates are simulated at an estimate on many more); of several, each
-        fit and each statistic takes one at random, as Algorithm 1 has it.
+    aggregate: take the largest studentised statistic over lengthscales of k from 0.1 to 2 times the
+        one of the problem, ranks of the columns and their magnitudes, and single columns: it sees
+        more kinds of misfit, and `about["largest"]` says where it saw most.
+    designs: how many the rule draws. All fits share one, and replicates are simulated at an
+        estimate on many more points; of several, each fit and each statistic takes one at random,
+        as Algorithm 1 has it.
     restarts: searches besides that from the estimate, which is the best of 8 on the observed data.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     max_calls: the most rows that the simulator may compute; fewer replicates are made where
@@ -113,7 +112,8 @@ def goodness_of_fit(
     drawn = _draw_designs(design_key, problem, rule, settings)
     objective = objective_of(problem, drawn.first)
     starts = way.start(start_key, problem, objective, drawn.first)
-    procedure = Procedure(objective, drawn.bank, starts.others, settings.factors, starts.search)
+    parts = objective, drawn.bank, starts.others, settings.factors, starts.search
+    procedure = Procedure(*parts, views=len(settings.factors) > 1)
     observed = _refit_observed(observed_key, problem, procedure, starts)
     refined_key = jax.random.fold_in(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])
@@ -186,7 +186,7 @@ def _refine(
     if not fine:
         return theta, 0
     quadrature = unweighted(sobol(key, fine, problem.simulator.measure))
-    best = minimise(objective_of(problem, quadrature), theta)
+    best = procedure.search.refine(objective_of(problem, quadrature), theta)
     return (best.theta if bool(jnp.isfinite(best.value)) else theta), int(best.calls)
 
 
@@ -203,7 +203,7 @@ def _replicate(
 
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
-        x = _draw_data(simulator, own[0], theta, n)
+        x = draw_data(simulator, own[0], theta, n)
         return procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
@@ -225,14 +225,6 @@ def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
     return jax.random.split(jax.random.fold_in(key, number))
 
 
-@compile_where_it_runs
-def _draw_data(
-    simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
-) -> Float[Array, "n d"]:
-    """Fresh independent draws of the model, never points of a design."""
-    return simulator.rows(theta, simulator.measure.sample(key, n))
-
-
 def _choose_kernel(problem: Problem, x: Float[Array, "n d"]) -> Kernel:
     """k of a data set, chosen as that of the observed; where there is none, all of it is NaN."""
     try:
@@ -250,13 +242,15 @@ def _judge(
     calls: int,
 ) -> HypothesisTest:
     by_factor = np.concatenate([observed.statistics[None], replicates.statistics])
-    statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
+    studentised = studentise(by_factor) if procedure.views else by_factor
+    statistics = studentised.max(1)
     about = {
         "method": "composite" if procedure.search.composite else "simple",
         "failed": int(np.isinf(by_factor[1:, 0]).sum()),
         "not_converged": int((~replicates.converged & np.isfinite(by_factor[1:, 0])).sum()),
         "designs": len(procedure.designs.points),
-        "lengthscale_factors": list(procedure.factors),
+        "statistics": procedure.names,
+        "largest": procedure.names[int(np.argmax(studentised[0]))],
     }
     return HypothesisTest(
         float(statistics[0]),

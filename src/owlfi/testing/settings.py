@@ -39,7 +39,7 @@ def check_settings(
     search.check(problem)
     factors = BANDWIDTHS if as_truth("aggregate", aggregate) else (1.0,)
     designs = as_count("designs", designs)
-    # One coarse design moves all estimates alike, by about as much as the data move them.
-    refined = search.composite and designs == 1 and rule.independent
+    # One design moves all estimates alike, a coarse one by about as much as the data move them.
+    refined = search.composite and designs == 1
     fine = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length()) if refined else 0
     return Settings(*check_level(resamples, level), factors, designs, fine)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.programs import compile_quickly
-from owlfi.inference.abc import measure_distances
+from owlfi.inference.prior_runs import measure_distances
 from owlfi.inference.proposals.surrogate import Surrogate, fit_surrogate
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_kind
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.inference.abc import SHARE
+from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
 from owlfi.problem.prior import Prior

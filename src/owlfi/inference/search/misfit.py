@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, gammainccinv
 
 from owlfi._tools.arrays import fill_rows, next_rung
 from owlfi.problem.problem import Problem
@@ -24,9 +24,20 @@ class Expected(NamedTuple):
         """
         if not self.variance > 0:
             return 1.0
-        grown = 1 + max(excess, 0.0) / self.mean  # as if there were fewer observations
+        shape, scale = self._shape_and_scale(excess)
+        return float(gammaincc(shape, max(squared_mmd, 0.0) / scale))
+
+    def quantile(self, level: float, excess: float) -> float:
+        """The squared MMD that is exceeded with probability 1 - level."""
+        if not self.variance > 0:
+            return self.mean
+        shape, scale = self._shape_and_scale(excess)
+        return float(gammainccinv(shape, 1 - level)) * scale
+
+    def _shape_and_scale(self, excess: float) -> tuple[float, float]:
         shape = self.mean**2 / self.variance
-        return float(gammaincc(shape, max(squared_mmd, 0.0) * shape / (grown * self.mean)))
+        grown = 1 + max(excess, 0.0) / self.mean  # as if there were fewer observations
+        return shape, grown * self.mean / shape
 
 
 def expect_squared_mmd(problem: Problem) -> Expected:

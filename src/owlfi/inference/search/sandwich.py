@@ -33,6 +33,8 @@ class Sandwich(NamedTuple):
 
     On its own points MMD² has a bias towards simulations that differ little.
     """
+    by_designs: Float[Array, "p p"] | None = None
+    """What of the covariance comes from the choice of the points."""
 
 
 @np.errstate(all="ignore")  # flat directions divide by 0
@@ -76,7 +78,8 @@ def sandwich(
     size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
     coarseness = np.sqrt(by_design / by_data)
-    found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift
+    of_points = np.where(flat[:, None] | flat[None], 0.0, inverse @ of_design @ inverse) / averaged
+    found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, of_points
     return Sandwich(*map(as_jax, found))
 
 
