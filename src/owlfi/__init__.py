@@ -20,8 +20,8 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogDensity LogNormal Measure"
-    " Mixture MultivariateNormal Normal Poisson Product Seed StudentT TruncatedNormal Uniform"
-    " as_measure",
+    " Mixture MultivariateNormal Normal Poisson Product Rotated Seed StudentT TruncatedNormal"
+    " Uniform as_measure brownian",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",
@@ -35,16 +35,19 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "mmd": "data_term squared_mmd",
     "problem.simulator": "Simulator",
     "problem.simulations": "Simulations simulate",
+    "problem.learning": "learn_coordinates",
     "problem.prior": "Prior",
     "problem.observed": "read_csv",
     "problem.problem": "Problem",
-    "problem.rules": "Adaptive OptimallyWeighted UStatistic VStatistic continue_design",
+    "problem.rules": "OptimallyWeighted UStatistic VStatistic",
+    "problem.adaptive_rule": "Adaptive continue_design",
     "problem.recommend": "Recommendation recommend",
     "results": "Calibration Comparison Estimate HealthWarning HypothesisTest Posterior"
     " PredictiveCheck load",
     "inference.minimum_distance": "minimum_distance",
     "inference.random_restarts": "random_restarts",
-    "inference.abc": "accept rejection_abc stored_simulations",
+    "inference.abc": "accept rejection_abc",
+    "inference.stored_runs": "stored_simulations",
     "inference.sequential_abc": "sequential_abc",
     "inference.mmd_bayes": "mmd_bayes",
     "inference.pseudo_marginal": "pseudo_marginal",

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_rows, as_weights, brief
+from owlfi._tools.programs import compile_sums
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.weights.quadrature import Quadrature
 
@@ -126,10 +126,10 @@ def _data_term(k: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     return _compiled_own_term(k, x, weights, unbiased)
 
 
-_compiled_own_term = eqx.filter_jit(own_term)
+_compiled_own_term = compile_sums(own_term)
 
 
-@eqx.filter_jit
+@compile_sums
 def _combine(
     k: Kernel, y: Array, x: Array, w: Array, v: Array, data_term: Array, unbiased: bool
 ) -> Array:

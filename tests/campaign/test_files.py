@@ -14,6 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from tempfile import gettempdir
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -26,6 +27,7 @@ from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
+from owlfi.weights.kernel_fit import KernelFit
 
 POINTS = equal_weights(SquaredExponential(1.0), Normal(), [-1.0, 0.5, 2.0])
 
@@ -225,6 +227,15 @@ def test_own_types_are_read_where_the_store_is_ones_own(tmp_path):
     with pytest.raises(ValueError, match="is code that a file names"):
         decode(encode(models.scaled))
     assert decode(encode(models.scaled), imports=True) is models.scaled
+
+
+def test_what_weights_were_tuned_to_is_written_down():
+    fit = KernelFit(*(jnp.array([float(i)]) for i in range(len(KernelFit._fields))))
+    again = decode(encode((fit, 1.0)))[0]
+    assert type(again) is KernelFit
+    assert all(np.array_equal(a, b) for a, b in zip(again, fit, strict=True))
+    with pytest.raises(ValueError, match="no text of"):
+        decode(encode(fit).replace("nugget", "nougat"))
 
 
 @pytest.mark.slow

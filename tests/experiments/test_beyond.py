@@ -8,19 +8,23 @@ from owlfi.experiments import beyond
 from owlfi.experiments.experiment import Plan
 from owlfi.weights.certificate import UNSEEN_TAILS
 
+CHOSEN = ("learned", "adaptive")
+
 
 def record(model, m, scale):
     """Two repeats with known ratios: tuned errors are a tenth of equal ones, the paper's half."""
     rules = {"v": [scale, 4 * scale], "paper": [scale / 2, 2 * scale]}
     rules["tuned"] = [scale / 10, 4 * scale / 10]
+    best = {"v": [scale / 2] * 2, "tuned": [scale / 100] * 2}
     certificate = [scale / 20, 4 * scale / 20]
     return {
         "model": model,
         "s": 1,
         "m": m,
-        "excess": {"iid": rules, "sobol": rules, "adaptive": {"tuned": [scale / 100] * 2}},
-        "certificate": dict.fromkeys(("iid", "sobol", "adaptive"), certificate),
-        "tails": {points: [2.0, 4.0] for points in ("iid", "sobol", "adaptive")},
+        "excess": {"iid": rules, "sobol": rules} | dict.fromkeys(CHOSEN, best),
+        "certificate": dict.fromkeys(("iid", "sobol", *CHOSEN), certificate),
+        "tails": {points: [2.0, 4.0] for points in ("iid", "sobol", *CHOSEN)},
+        "pilot": {points: [100, 300] for points in CHOSEN},
     }
 
 
@@ -35,6 +39,7 @@ def test_results_hold_every_ratio():
     assert tuned["tails_median"] == pytest.approx(3.0)
     adaptive = results["b"]["64"]["adaptive"]["tuned"]
     assert adaptive["ratio_to_v"] == pytest.approx(np.median([0.01, 0.0025]))
+    assert adaptive["pilot_median"] == 200
     assert "certificate_ratio" not in results["a"]["64"]["iid"]["v"]
 
 

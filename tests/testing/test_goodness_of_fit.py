@@ -357,9 +357,13 @@ def test_models_without_slopes_are_fitted_by_regression():
     assert wrong.p_value == 1 / 40
 
 
-def test_tests_that_need_slopes_refuse_models_without():
-    with pytest.raises(ValueError, match="they do not tell how y changes"):
-        wild_goodness_of_fit(KEY, rounded_problem(), RULE)
+def test_models_without_slopes_have_tangents_by_regression():
+    rule = VStatistic(64, owlfi.sobol)
+    assert wild_goodness_of_fit(KEY, rounded_problem(), rule, designs=4).p_value > 0.05
+    assert wild_goodness_of_fit(KEY, rounded_problem(spread=5.0), rule, designs=4).p_value < 0.02
+
+
+def test_adam_refuses_models_without_slopes():
     with pytest.raises(ValueError, match="Adam needs the derivatives"):
         goodness_of_fit(KEY, rounded_problem(), RULE, resamples=19, search=Adam())
 
@@ -404,7 +408,7 @@ def test_aggregate_stretches_kernels_of_any_kind():
     assert_allclose(k.stretch(2.0).gram(x, x), k.gram(x / 2, x / 2), rtol=1e-12)
     problem = Problem(old.simulator, x, data_kernel=k)
     test = goodness_of_fit(KEY, problem, RULE, theta=[1.3], aggregate=True, resamples=19)
-    assert len(test.about["lengthscale_factors"]) == 6
+    assert len(test.about["statistics"]) == 6 + 2
 
 
 def test_discrete_parameters_and_the_u_statistic_are_refused_where_they_cannot_be():

@@ -62,9 +62,10 @@ def _check_study(path: Path) -> Path:
 
 def _check_store(path: Path) -> Path:
     """The same."""
+    from owlfi.campaign.database import explain_errors
     from owlfi.campaign.store import Store
 
-    with report_errors():
+    with report_errors(), explain_errors(path):
         Store.open(path, read_only=True).close()
     return path
 

@@ -10,13 +10,13 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi import models
-from owlfi._tools.checks import as_array
 from owlfi.experiments.curves import label_models
+from owlfi.experiments.designs import run_adaptive, run_learned
 from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, set_up, simulate_rows
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
+from owlfi.experiments.paths import process, slow_epidemic, switch
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.simulator import Simulator
-from owlfi.weights.adaptive import adaptive_design
 from owlfi.weights.paper import paper_weights
 from owlfi.weights.quadrature import Quadrature
 from owlfi.weights.tuned import tuned_weights
@@ -29,13 +29,19 @@ MODELS: dict[str, Callable[[], Simulator]] = {
     "M/G/1 queue": models.queue,
     "mv g-and-k, d = 10": lambda: models.multivariate_g_and_k(10),
     "MA(2)": models.moving_average,
+    "Ornstein-Uhlenbeck": process,
+    "SIR": slow_epidemic,
+    "toggle switch": switch,
     "Lotka-Volterra": models.lotka_volterra,
 }
 _CHUNK = 5  # repeats a step
 _POINTS = {"iid": iid, "sobol": sobol}
 _RULES = ("v", "paper", "tuned")
-_CASES = [*product(_POINTS, _RULES), ("adaptive", "tuned")]
-_HEADINGS = ("iid V", "iid paper", "iid tuned", "Sobol V", "Sobol paper", "Sobol tuned", "adaptive")
+_CASES = [*product(_POINTS, _RULES), ("learned", "v"), ("learned", "tuned"), ("adaptive", "tuned")]
+_HEADINGS = (
+    "iid V", "iid paper", "iid tuned", "Sobol V", "Sobol paper", "Sobol tuned", "learned V",
+    "learned", "adaptive",
+)  # fmt: skip
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
@@ -60,7 +66,7 @@ def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
 def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
     simulator, theta, data_kernel, law = setting
     measure, uniform = simulator.measure, simulator.uniform().measure
-    result: Record = {"excess": {}, "certificate": {}, "tails": {}}
+    result: Record = {"excess": {}, "certificate": {}, "tails": {}, "pilot": {}}
     for name, points in _POINTS.items():
         v = [points(key, m, uniform) for key in keys]
         u = jnp.stack([measure.from_uniform(cells) for cells in v])
@@ -71,13 +77,17 @@ def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
         table = np.asarray(excesses(data_kernel, law, y, weights))
         result["excess"][name] = dict(zip(_RULES, table.T.tolist(), strict=True))
         result["certificate"][name], result["tails"][name] = _read_certificate(tuned)
-    designs = [_run_adaptive(key, setting, m) for key in keys]
-    y = jnp.stack([sample for _, sample in designs])
-    weights = jnp.stack([quadrature.weights for quadrature, _ in designs])[:, None]
-    result["excess"]["adaptive"] = {"tuned": excesses(data_kernel, law, y, weights)[:, 0].tolist()}
-    found = [_read_certificate(quadrature) for quadrature, _ in designs]
-    result["certificate"]["adaptive"] = [number for numbers, _ in found for number in numbers]
-    result["tails"]["adaptive"] = [number for _, numbers in found for number in numbers]
+    for name, run_design in (("learned", run_learned), ("adaptive", run_adaptive)):
+        designs = [run_design(key, setting, m) for key in keys]
+        y = jnp.stack([design.y for design in designs])
+        found = jnp.stack([design.quadrature.weights for design in designs])
+        weights = jnp.stack([jnp.full_like(found, 1 / m), found], 1)
+        table = np.asarray(excesses(data_kernel, law, y, weights))
+        result["excess"][name] = dict(zip(("v", "tuned"), table.T.tolist(), strict=True))
+        read = [_read_certificate(design.quadrature) for design in designs]
+        result["certificate"][name] = [number for numbers, _ in read for number in numbers]
+        result["tails"][name] = [number for _, numbers in read for number in numbers]
+        result["pilot"][name] = [design.pilot for design in designs]
     return result
 
 
@@ -86,15 +96,6 @@ def _read_certificate(quadrature: Quadrature) -> tuple[list[float], list[float]]
     assert quadrature.certificate is not None
     excess, tails = quadrature.certificate.excess, quadrature.certificate.tails
     return np.atleast_1d(excess).tolist(), np.atleast_1d(tails).tolist()
-
-
-def _run_adaptive(key: Key[Array, ""], setting: Setting, m: int) -> tuple[Quadrature, Array]:
-    simulator, theta, data_kernel, _ = setting
-    design = adaptive_design(key, data_kernel, simulator.measure, m)
-    while design.left:
-        u = design.ask()
-        design = design.tell(u, simulate_rows(simulator, theta, u))
-    return design.quadrature(), as_array("y", design.y)[0]
 
 
 def arrange(records: list[Record]) -> dict[str, Record]:
@@ -118,13 +119,16 @@ def _summarise(chunks: list[Record], points: str, rule: str) -> Record:
         return np.concatenate([chunk["excess"][points][rule] for chunk in chunks])
 
     found = excess(points, rule)
-    peers = "sobol" if points == "adaptive" else points
+    peers = points if points in _POINTS else "sobol"
     summary = {
         "repeats": len(found),
         "excess_median": float(np.median(found)),
         "ratio_to_v": float(np.median(found / excess(peers, "v"))),
         "ratio_to_paper": float(np.median(found / excess(peers, "paper"))),
     }
+    if points not in _POINTS:
+        pilots = np.concatenate([chunk["pilot"][points] for chunk in chunks])
+        summary["pilot_median"] = float(np.median(pilots))
     if rule == "tuned":
         certificate, tails = (
             np.concatenate([chunk[what][points] for chunk in chunks])
@@ -147,8 +151,8 @@ def table(records: list[Record]) -> Table:
         ("model", *_HEADINGS),
         rows,
         "The paper's weights are in its all-uniform form. Below: how many times smaller than with "
-        "equal weights on the same points (adaptive: on Sobol points), and the certificate over "
-        "the true excess.",
+        "equal weights on the same points (learned, adaptive: on Sobol points), and the "
+        "certificate over the true excess.",
     )
 
 
@@ -167,7 +171,7 @@ def picture(records: list[Record]) -> Figure:
     figure = Figure(figsize=(7.2, 4.2))
     axes = figure.subplots()
     largest = [list(result.values())[-1] for result in results.values()]
-    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^*", strict=True)):
+    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^oDP", strict=True)):
         values = [max(cell[points][rule]["excess_median"], 1e-16) for cell in largest]
         color = {"v": "0.45", "paper": "C0", "tuned": "C1"}[rule]
         fill = "white" if points == "sobol" else color

@@ -22,6 +22,7 @@ from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.models.moving_average import moving_average, moving_average_covariance
 from owlfi.points.sequences import iid, sobol
+from owlfi.problem.learning import learn_coordinates
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.paper import paper_weights
 
@@ -90,12 +91,17 @@ def law_of(
     data_kernel: Kernel,
     points: int = LAW_POINTS,
 ) -> Law:
-    """The law of y: on a product grid for one or two coordinates, else on many Sobol points."""
+    """The law of y: on a product grid for one or two coordinates, else on many Sobol points.
+
+    These are drawn in learned coordinates, or in many dimensions the error of the law would be no
+    smaller than the errors that are measured by it.
+    """
     if simulator.measure.dim <= 2:
         u, weights = product_rule(simulator.measure)
         y = simulate_rows(simulator, theta, u)
     else:
-        y = _many_rows(key, simulator, theta, points)
+        noise = learn_coordinates(key, simulator, data_kernel, theta).measure
+        y = _many_rows(key, simulator, theta, noise, points)
         weights = jnp.full(len(y), 1 / len(y))
     return WeightedLaw(_self_sum(data_kernel, y, weights), data_kernel, y, weights)
 
@@ -180,14 +186,14 @@ def measure_excesses(
     return {"v": by_equal, "ow": by_optimal}
 
 
-def _many_rows(key: Key[Array, ""], simulator: Simulator, theta: Array, points: int) -> Array:
+def _many_rows(
+    key: Key[Array, ""], simulator: Simulator, theta: Array, noise: Measure, points: int
+) -> Array:
     """By Sobol points, in separate scrambles where they would not fit into memory together."""
-    limit = _COORDINATES_AT_ONCE // simulator.measure.dim
+    limit = _COORDINATES_AT_ONCE // noise.dim
     size = min(points, 2 ** (limit.bit_length() - 1))
     keys = jax.random.split(key, points // size)
-    return jnp.concatenate(
-        [simulate_rows(simulator, theta, sobol(k, size, simulator.measure)) for k in keys]
-    )
+    return jnp.concatenate([simulate_rows(simulator, theta, sobol(k, size, noise)) for k in keys])
 
 
 def product_rule(measure: Measure) -> tuple[Float[Array, "m s"], Float[Array, " m"]]:

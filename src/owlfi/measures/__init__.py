@@ -1,6 +1,7 @@
 """Base measures: the distributions of a simulator's noise."""
 
 from owlfi.measures.base import Family, LineFamily, Measure, as_points
+from owlfi.measures.brownian import brownian
 from owlfi.measures.compound import Mixture, Product, coordinate, independent_blocks, marginal
 from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
 from owlfi.measures.families import (
@@ -14,4 +15,6 @@ from owlfi.measures.families import (
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
 from owlfi.measures.joint import LogDensity, MultivariateNormal
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
+from owlfi.measures.rotated import Rotated, by_scores, parts_of, scores_of
+from owlfi.measures.rotation import Rotation, rotation_to
 from owlfi.measures.seed import Seed

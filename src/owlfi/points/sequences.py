@@ -51,7 +51,7 @@ def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     with one point each, which is what gives errors near m^(-3/2) on smooth integrands at equal
     weights; another m takes the first m points of the next larger set and falls back towards m^-1.
 
-    Raises ValueError for more than 21201 coordinates.
+    Coordinates beyond the 21201 that have Sobol numbers are independent draws.
 
     >>> import jax
     >>> from owlfi.measures import Normal
@@ -59,15 +59,12 @@ def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     (256, 2)
     """
     measure, m = _as_size(measure, m)
-    most = scipy.stats.qmc.Sobol.MAXDIM
-    if measure.dim > most:
-        raise ValueError(
-            f"sobol has at most {most} coordinates, the measure has {measure.dim}; "
-            "use iid or latin_hypercube"
-        )
-    engine = scipy.stats.qmc.Sobol(measure.dim, bits=_BITS, rng=numpy_generator(key))
+    leading, rng = min(measure.dim, scipy.stats.qmc.Sobol.MAXDIM), numpy_generator(key)
+    engine = scipy.stats.qmc.Sobol(leading, bits=_BITS, rng=rng)
     cells = engine.random_base2((m - 1).bit_length())[:m]
-    return _to_measure(cells + 0.5 ** (_BITS + 1), measure)  # inside the cells, never at 0
+    inside = cells + 0.5 ** (_BITS + 1)  # the cells, never at 0
+    rest = rng.random((m, measure.dim - leading))
+    return _to_measure(np.concatenate([inside, rest], 1), measure)
 
 
 def halton(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:

@@ -12,7 +12,7 @@ from owlfi._tools.checks import as_array, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import Runtime, choose_runtime
+from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _BISECTIONS = 50  # to the last digits of a level
@@ -167,13 +167,13 @@ class Prior(eqx.Module):
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
-        low, high = self._quartiles()
-        return high - low
+        low, high = np.asarray(self._quartiles())
+        return as_jax(high - low)
 
     def real_widths(self) -> Float[Array, " p"]:
         """The same on the real line."""
-        low, high = to_real(self._quartiles(), self.bounds)
-        return high - low
+        low, high = np.asarray(to_real(self._quartiles(), self.bounds))
+        return as_jax(high - low)
 
     def _quartiles(self) -> Float[Array, "2 p"]:
         if len(self.groups) == len(self.names):
@@ -226,6 +226,10 @@ class Prior(eqx.Module):
                 )
             taken, left = [*taken, measure], left[len(group) :]
         return Prior(**{name: Uniform() for name in names})._with(*taken)
+
+
+log_prior = compile_where_it_runs(Prior.real_log_density)
+"""The same as a program of its own, or on the host."""
 
 
 def as_prior(prior: Any) -> Prior:

@@ -14,9 +14,11 @@ from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.points.sequences import sobol
+from owlfi.problem.learning import learn_coordinates
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import Simulations, simulate
 from owlfi.problem.simulator import Simulator, as_simulator
+from owlfi.problem.tuned_design import learns
 from owlfi.weights.certificate import Verdict
 from owlfi.weights.quadrature import Quadrature, unweighted
 from owlfi.weights.tuned import FEWEST, tuned_weights
@@ -64,10 +66,12 @@ def recommend(
     theta: where the pilot is run; the simulator's usual theta, or the median of its prior.
     data_kernel: k; the `default_kernel` of the pilot's y where left out.
 
-    A pilot of at most 128 Sobol points is run and timed. The certificates of the whole pilot and
-    of its first half give a rate in m, which is extrapolated to the budget. The comparison is at
-    equal time: equal weights get as many more simulations as computing optimal ones would pay for
-    (the paper's Figure 2: the dearer a simulation and the smoother y, the better optimal weights).
+    A pilot of at most 128 Sobol points is run and timed, once more in learned coordinates where the
+    simulator has derivatives and 4 dimensions of noise or more. The certificates of the whole pilot
+    and of its first half give a rate in m, which is extrapolated to the budget. The comparison is
+    at equal time: equal weights get as many more simulations as computing optimal ones would pay
+    for (the paper's Figure 2: the dearer a simulation and the smoother y, the better optimal
+    weights).
 
     Raises ValueError for a budget below 8 and a simulator without theta and prior.
 
@@ -82,7 +86,13 @@ def recommend(
     u = sobol(key, size, simulator.measure)
     y, calls, seconds = _run_pilot(simulator, theta, u)
     k = _kernel_of_pilot(y) if data_kernel is None else as_kernel(data_kernel)
-    whole, half = (tuned_weights(k, simulator.measure, u[:n], y[:n]) for n in (size, size // 2))
+    noise, learning = simulator.measure, 0
+    if learns(noise) and simulator.runtime.differentiates:
+        noise, learning = learn_coordinates(key, simulator, k, theta)
+        u = sobol(key, size, noise)
+        y, again, seconds = _run_pilot(simulator, theta, u)
+        calls += learning + again
+    whole, half = (tuned_weights(k, noise, u[:n], y[:n]) for n in (size, size // 2))
     m = min(budget, _LARGEST_DENSE)
     more = budget + int(min(_weighing(m) / seconds, 1e6 * budget))
     optimal, equal = (

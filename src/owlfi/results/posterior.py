@@ -44,25 +44,25 @@ class Posterior(Distribution):
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
-        return jnp.asarray(self.draws)[:, self._place(name)]
+        return as_jax(np.asarray(self.draws)[:, self._place(name)])
 
     @property
     def mean(self) -> Float[Array, " p"]:
-        return jnp.asarray(self.weights) @ jnp.asarray(self.draws)
+        return as_jax(np.asarray(self.weights) @ np.asarray(self.draws))
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = jnp.asarray(self.draws) - self.mean[None]
-        return (centred * self.weights[:, None]).T @ centred
+        centred = np.asarray(self.draws) - np.asarray(self.mean)
+        return as_jax((centred * np.asarray(self.weights)[:, None]).T @ centred)
 
     @property
     def sd(self) -> Float[Array, " p"]:
-        return jnp.sqrt(jnp.diag(self.covariance))
+        return as_jax(np.sqrt(np.diag(self.covariance)))
 
     def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
-        draws, weights = jnp.asarray(self.draws), jnp.asarray(self.weights)
-        return jnp.array([_quantile(column, weights, level) for column in draws.T])
+        draws, weights = np.asarray(self.draws), np.asarray(self.weights)
+        return as_jax(np.array([_quantile(column, weights, level) for column in draws.T]))
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
@@ -106,6 +106,20 @@ class Posterior(Distribution):
         quantiles = {name: self.quantile(level) for name, level in levels.items()}
         return table_rows(self.names, {"mean": self.mean, "sd": self.sd, **quantiles})
 
+    def _lines(self) -> list[str]:
+        """The table, how many draws it is of, and why these."""
+        lines = [*super()._lines(), f"{count(len(self.draws), 'draw')}, {self._worth()}"]
+        if "threshold_because" in self.about:
+            threshold, why = self.about["threshold"], self.about["threshold_because"]
+            lines.append(f"squared MMD up to {threshold:.3g}: {why}")
+        return lines
+
+    def _worth(self) -> str:
+        known = self.about.get("effective_draws", self.effective_draws)
+        worth = f"worth {np.min(known):,.0f} independent ones"
+        rests = self.about.get("support")
+        return worth if rests is None else f"of a regression over {rests:,.0f} simulated parameters"
+
     def _facts(self) -> list[str]:
         return [write_numbers(self.names, self.mean, self.sd)]
 
@@ -135,8 +149,8 @@ def _group(arviz: Any, values: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"data": {"posterior": values}} if newer else {"posterior": values}
 
 
-def _quantile(values: Array, weights: Array, level: float) -> float:
+def _quantile(values: np.ndarray, weights: np.ndarray, level: float) -> float:
     """Where the weights of smaller values, each counted by half, reach the level."""
-    order = np.argsort(np.asarray(values))
-    shares = np.asarray(weights)[order]
-    return float(np.interp(level, np.cumsum(shares) - shares / 2, np.asarray(values)[order]))
+    order = np.argsort(values)
+    shares = weights[order]
+    return float(np.interp(level, np.cumsum(shares) - shares / 2, values[order]))

@@ -11,11 +11,13 @@ from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.show.axes import as_axes, hide_frame, new_axes
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
+from owlfi.show.directions import directions
 from owlfi.weights.quadrature import Quadrature
 
 __all__ = [
     "check",
     "coverage",
+    "directions",
     "draw_null",
     "hide_frame",
     "marginals",

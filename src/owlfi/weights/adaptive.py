@@ -15,17 +15,19 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_bound, as_count, as_rows
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
-from owlfi.measures import Measure, Uniform, as_measure, as_points
+from owlfi.measures import Measure, Rotated, Uniform, as_measure, as_points
 from owlfi.points.sequences import sobol
 from owlfi.weights.certificate import Verdict
-from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.coordinates import coordinate_systems, count_seen
 from owlfi.weights.kernel_fit import FAMILIES
 from owlfi.weights.quadrature import Quadrature
 from owlfi.weights.tuned import FEWEST, Tuning, tune, tuned_weights
 
 _CANDIDATES = 2048  # for each spread
+_MOST_NUMBERS = 2**22  # of the candidates
 _FARTHEST_SCORE = 8.0
 _FEWEST_PILOTS = 32
 
@@ -68,7 +70,7 @@ class AdaptiveDesign(eqx.Module):
         n = len(self.points)
         if not self.left:
             raise ValueError(f"all {n} runs are done; take the quadrature()")
-        pilots = _pilots(*self.sequence.shape)
+        pilots = _count_pilots(len(self.sequence), self.measure)
         usual = pilots - n if n < pilots else n
         count = min(self.left, usual if count is None else as_count("count", count))
         if n < pilots or self.y is None or n < FEWEST:
@@ -86,7 +88,7 @@ class AdaptiveDesign(eqx.Module):
         measure worse than the pilot's.
         """
         plain = self._in_sequence().astype(float)
-        pilots = _pilots(*self.sequence.shape)
+        pilots = _count_pilots(len(self.sequence), self.measure)
         known = None
         if len(self.points) > pilots >= FEWEST:
             early = self.points[None, :pilots], y[None, :, :pilots]
@@ -154,17 +156,18 @@ def adaptive_design(
         )
     most_noise = as_bound("most_noise", most_noise)
     keys = jax.random.split(as_key(key), 3)
-    narrow, wide = (sobol(k, _CANDIDATES, Uniform(dim=measure.dim)) for k in keys[1:])
-    spread = 2.0 if measure.dim == 1 else 1 + 0.9 / measure.dim
-    candidates = jnp.concatenate([_spread(measure, narrow, 1.0), _spread(measure, wide, spread)])
+    candidates = min(_CANDIDATES, max(m, _MOST_NUMBERS // measure.dim))
+    narrow, wide = (sobol(k, candidates, Uniform(dim=measure.dim)) for k in keys[1:])
+    spread = 2.0 if measure.dim == 1 else 1 + 0.9 / count_seen(measure)
+    both = jnp.concatenate([_spread(measure, narrow, 1.0), _spread(measure, wide, spread)])
     nothing = jnp.zeros((0, measure.dim))
     sequence = sobol(keys[0], m, measure)
     k = as_kernel(data_kernel)
-    return AdaptiveDesign(k, measure, sequence, candidates, nothing, None, most_noise)
+    return AdaptiveDesign(k, measure, sequence, both, nothing, None, most_noise)
 
 
-def _pilots(m: int, s: int) -> int:
-    return min(m, max(_FEWEST_PILOTS, 3 * s, m // 4))
+def _count_pilots(m: int, measure: Measure) -> int:
+    return min(m, max(_FEWEST_PILOTS, 3 * count_seen(measure), m // 4))
 
 
 def _spread(measure: Measure, v: Float[Array, "c s"], factor: float) -> Float[Array, "c s"]:
@@ -172,20 +175,22 @@ def _spread(measure: Measure, v: Float[Array, "c s"], factor: float) -> Float[Ar
     low, high = (end[None] for end in measure.support)
     scores = (factor * ndtri(v)).clip(-_FARTHEST_SCORE, _FARTHEST_SCORE)
     endless = jnp.isinf(low) | jnp.isinf(high)
+    if isinstance(measure, Rotated):  # whose points of the cube begin with what a kernel sees
+        endless = jnp.arange(measure.dim)[None] < measure.rank
     return measure.from_uniform(jnp.where(endless, ndtr(scores), v))
 
 
 def _greedy(tuning: Tuning, measure: Measure, candidates: Array, count: int) -> Array:
     fit = jax.tree.map(lambda leaf: leaf[0], tuning.fit)
     law = tuning.laws[int(fit.coordinates)]
-    c = FAMILIES[int(fit.family)](fit.lengthscale) + fit.constant
-    moved = coordinate_systems(measure, candidates)[int(fit.coordinates)][1]
-    embedding = embed(c, law)
-    z = embedding.mean(jnp.concatenate([tuning.points[0], moved]))
-    return candidates[_choose(c, fit.nugget, tuning.points[0], moved, z, count)]
+    c = FAMILIES[int(fit.family)](fit.lengthscale[: law.dim]) + fit.constant
+    moved = coordinate_systems(measure, candidates)[int(fit.coordinates)].points
+    points, embedding = tuning.points[0, :, : law.dim], embed(c, law)
+    z = embedding.mean(jnp.concatenate([points, moved]))
+    return candidates[_choose(c, fit.nugget, points, moved, z, count)]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _choose(
     c: Kernel, nugget: Array, points: Array, candidates: Array, z: Array, count: int
 ) -> Array:

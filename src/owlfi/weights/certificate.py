@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from owlfi.measures import Rotated
 from owlfi.weights.kernel_fit import KernelFit
 
 LARGEST_UNEXPLAINED = 0.9
@@ -15,6 +16,7 @@ _NOTHING = 1e-12  # unexplained variance that is rounding
 LARGEST_ABSOLUTE_SUM = 30.0
 SMALLEST_SUM = 0.5  # weights of a probability measure should sum to about 1
 _SOUND_SUMS = 0.8, 1.2
+_NEARLY_ALL = 0.99
 
 
 class Verdict(IntEnum):
@@ -168,6 +170,17 @@ def _warn_of_explosion(amplified: float) -> list[str]:
         f"The weights explode (their absolute values sum to {amplified:.0f}): a small deviation of "
         "one simulation is amplified. Use base_kernel='tuned', sobol points, or a larger nugget."
     ]
+
+
+def tell_directions(noise: Rotated) -> str:
+    """How many directions of the noise there are to look along."""
+    carried = np.cumsum(noise.shares)
+    enough = carried >= min(_NEARLY_ALL, carried[-1])
+    count = int(np.argmax(enough)) + 1
+    return (
+        f"{count} of {len(noise.rotation.reflectors)} directions of the noise carry "
+        f"{carried[count - 1]:.0%} of what k sees of it."
+    )
 
 
 def tell_sum(

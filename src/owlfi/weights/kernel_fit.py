@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from owlfi._tools.bfgs import minimise
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponential, squared_distances
 
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
@@ -35,10 +35,12 @@ def product_matern(nu: float, lengthscale: Array) -> CoordinateKernel:
 FAMILIES = (SquaredExponential, partial(product_matern, 2.5), partial(product_matern, 1.5))
 
 
-def base_gram(family: Array, lengthscale: Array, u: Float[Array, "m s"]) -> Float[Array, "m m"]:
-    """c(u, u) of the family with this index."""
-    families = families_in(u.shape[-1])
-    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in families]
+def base_gram(
+    family: Array, lengthscale: Array, u: Float[Array, "m s"], families: int | None = None
+) -> Float[Array, "m m"]:
+    """c(u, u) of the family with this index, one of the first so many."""
+    choices = families_in(u.shape[-1])[:families]
+    branches = [lambda scale, make=make: make(scale).gram(u, u) for make in choices]
     return jax.lax.switch(family, branches, lengthscale)
 
 
@@ -53,7 +55,8 @@ class KernelFit(NamedTuple):
     coordinates: Int[Array, "..."]
     """Which of the coordinate systems offered."""
     family: Int[Array, "..."]
-    lengthscale: Float[Array, "... s"]
+    lengthscale: Float[Array, "... q"]
+    """Infinite where the coordinates chosen are fewer than those of other systems."""
     constant: Float[Array, "..."]
     nugget: Float[Array, "..."]
     variance: Float[Array, "..."]
@@ -70,6 +73,8 @@ class Criterion(NamedTuple):
     points: Float[Array, "m s"]
     scales: Float[Array, " s"]
     least_nugget: float = 0.0
+    families: int | None = None
+    """How many there are, where not all are tried."""
 
     def start(self) -> Array:
         low, high = _LOG_NUGGET
@@ -100,7 +105,7 @@ class Criterion(NamedTuple):
             if self.shared:  # then the distances are computed once
                 gram = jnp.exp(-0.5 * distances * (self.scales[0] / lengthscale[0]) ** 2)
             else:
-                gram = base_gram(family, lengthscale, self.points)
+                gram = base_gram(family, lengthscale, self.points, self.families)
             return gram + constant + nugget * identity
 
         return evaluate
@@ -142,24 +147,26 @@ def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, 
 likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
 
 
-@eqx.filter_jit
+@compile_quickly
 def fit(
-    points: Float[Array, "b g m s"],
+    points: Float[Array, "b g m q"],
     grams: Float[Array, "b t m m"],
-    scales: Float[Array, "g s"],
-    outermost: Float[Array, "b m"],
+    widths: Float[Array, "g q"],
+    outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
+    families: int | None = None,
 ) -> KernelFit:
     """The kernel of each design, pooled over its t thetas.
 
     points: in g systems of coordinates, of which the best is chosen.
-    scales: the natural width of each coordinate.
+    widths: the natural lengthscale of each coordinate.
     outermost: weights of the points that stand for the unseen tails, summing to one or zero.
     typical: weights of the points that stand for the measure, by which kernels are compared.
+    families: how many of the families are tried; all where left out.
     """
 
     def fit_one(design: tuple[Array, Array, Array]) -> KernelFit:
-        return _fit_one(*design, scales, typical)
+        return _fit_one(*design, widths, typical, families)
 
     # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
     at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
@@ -167,11 +174,15 @@ def fit(
 
 
 def _fit_one(
-    points: Array, grams: Array, outermost: Array, scales: Array, typical: Array
+    points: Array,
+    grams: Array,
+    outermost: Array,
+    widths: Array,
+    typical: Array,
+    families: int | None,
 ) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
-    widths = scales * points.shape[-1] ** 0.5
     start = Criterion(points[0], widths[0]).start()
 
     def try_stage(
@@ -180,28 +191,29 @@ def _fit_one(
         searching = number < systems
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
-        criterion = Criterion(points[coordinates], widths[coordinates])
+        criterion = Criterion(points[coordinates], widths[coordinates], families=families)
         first = jnp.where(searching, start, best[1])
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
-        found = assess(coordinates, family, *parameters, matrix(x), grams, outermost, typical)
+        ends = outermost[coordinates]
+        found = assess(coordinates, family, *parameters, matrix(x), grams, ends, typical)
         better = found.unexplained < best[0].unexplained  # NaN is not
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
 
     nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
-    stages = jnp.arange(systems + len(families_in(points.shape[-1])) - 1)
+    stages = jnp.arange(systems + len(families_in(points.shape[-1])[:families]) - 1)
     return jax.lax.scan(try_stage, (nothing, start), stages)[0][0]
 
 
-@eqx.filter_jit
+@compile_quickly
 def choose_better(
     fitted: KernelFit,
     known: KernelFit,
-    points: Float[Array, "b g m s"],
+    points: Float[Array, "b g m q"],
     grams: Float[Array, "b t m m"],
-    outermost: Float[Array, "b m"],
+    outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
 ) -> KernelFit:
     """The kernels fitted to the designs, or those known from others where these fit better."""
@@ -214,9 +226,8 @@ def choose_better(
         nugget = jnp.maximum(known.nugget, rounding)
         matrix = gram + known.constant + nugget * jnp.eye(len(gram))
         parameters = nugget, known.constant, known.lengthscale
-        found = assess(
-            known.coordinates, known.family, *parameters, matrix, grams, outermost, typical
-        )
+        ends = outermost[known.coordinates]
+        found = assess(known.coordinates, known.family, *parameters, matrix, grams, ends, typical)
         better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
         return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
 

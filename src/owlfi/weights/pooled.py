@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.bfgs import minimise
 from owlfi._tools.checks import as_rows
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict, without_estimate
-from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.coordinates import System, coordinate_systems
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     Criterion,
@@ -27,7 +29,7 @@ from owlfi.weights.kernel_fit import (
 )
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.quadrature import Quadrature, equal_shares, unweighted, with_certificate
-from owlfi.weights.tuned import FEWEST, natural_scales, outermost_points
+from owlfi.weights.tuned import FEWEST
 
 _LEAST_NUGGET = 1e-8  # smaller ones would trust rounding
 _TOLERANCE = 1e-6
@@ -88,25 +90,22 @@ class _PooledFit(NamedTuple):
 
 def _fit_all(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list[_PooledFit]:
     """Every family in every system of coordinates."""
-    ends = outermost_points(measure, u)
 
-    def fit(law: Measure, points: Array, family: int) -> _PooledFit:
-        scales = natural_scales(law, points)
-        found = _fit(jnp.array(family), points, jnp.asarray(scales), grams, jnp.asarray(ends))
-        return _PooledFit(law, points, grams, found)
+    def fit(system: System, family: int) -> _PooledFit:
+        widths, ends = as_jax(system.widths), as_jax(system.outermost)
+        found = _fit(jnp.array(family), system.points, widths, grams, ends)
+        return _PooledFit(system.law, system.points, grams, found)
 
-    systems = coordinate_systems(measure, u)
     return [
-        fit(*system, family)
-        for system in systems
-        for family in range(len(families_in(u.shape[-1])))
+        fit(system, family)
+        for system in coordinate_systems(measure, u)
+        for family in range(len(families_in(system.law.dim)))
     ]
 
 
-@eqx.filter_jit
-def _fit(family: Array, points: Array, scales: Array, grams: Array, ends: Array) -> KernelFit:
+@compile_quickly
+def _fit(family: Array, points: Array, widths: Array, grams: Array, ends: Array) -> KernelFit:
     """The kernel that is most likely for all designs, and its errors at each."""
-    widths = scales * points.shape[-1] ** 0.5
 
     def pooled_likelihood(x: Array) -> Array:
         def one(u: Array, gram: Array) -> Array:

@@ -12,10 +12,12 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import is_traced
 from owlfi._tools.display import count, html_table, write_facts
+from owlfi.measures import Rotated
 from owlfi.weights.certificate import (
     Certificate,
     Verdict,
     explanation,
+    tell_directions,
     tell_sum,
     without_estimate,
 )
@@ -49,6 +51,9 @@ class Quadrature(eqx.Module):
     """The simulations they were tuned to, on the points of the quadrature."""
     independent: bool = eqx.field(static=True, default=False)
     """Whether the points are independent draws of the measure, equally weighted."""
+
+    coordinates: Rotated | None = None
+    """The noise in the coordinates that were learned for one design, where they were."""
 
     def __repr__(self) -> str:
         return write_facts(self, self._facts())
@@ -124,7 +129,9 @@ class Quadrature(eqx.Module):
 
     def explain(self) -> str:
         """In plain words: whether the weights help, what limits them, and what to do."""
-        return explanation(self.points, self.weights, self.condition, self.certificate)
+        known = self.points, self.weights, self.condition, self.certificate
+        learned = [] if self.coordinates is None else [tell_directions(self.coordinates)]
+        return " ".join([explanation(*known), *learned])
 
 
 def unweighted(

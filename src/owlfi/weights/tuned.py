@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_bound, as_rows
+from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
@@ -21,13 +21,14 @@ from owlfi.weights.certificate import (
     Certificate,
     Verdict,
 )
-from owlfi.weights.coordinates import coordinate_systems
+from owlfi.weights.coordinates import coordinate_systems, stack_systems
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     KernelFit,
     base_gram,
     choose_better,
     constant_errors,
+    families_in,
     fit,
 )
 from owlfi.weights.optimal import solve_gram
@@ -40,7 +41,6 @@ FEWEST = 4
 _CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
 _CALM_SUM = 2.0  # of absolute weights; below, they are calm already
 _ROUNDING = 4e-16
-_NORMAL_IQR = 1.349
 _CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
 
 
@@ -130,15 +130,18 @@ def tune(
     most_noise: as of `tuned_weights`.
     """
     plain = as_jax(np.full(designs.shape[1], 1 / designs.shape[1])) if plain is None else plain
-    laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
+    systems = coordinate_systems(measure, designs)
+    laws = tuple(system.law for system in systems)
+    early = np.asarray(plain)[:_LARGEST_FIT]
+    first = stack_systems(coordinate_systems(measure, designs[:, :_LARGEST_FIT]))
     grams = _data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
-    stacked, early = np.stack(systems, 1), np.asarray(plain)[:_LARGEST_FIT]
-    first, typical = as_jax(stacked[:, :, :_LARGEST_FIT]), as_jax(early / early.sum())
-    scales = np.stack([natural_scales(*system) for system in zip(laws, systems, strict=True)])
-    outermost = as_jax(outermost_points(measure, np.asarray(designs)[:, :_LARGEST_FIT]))
-    fitted = fit(first, grams, as_jax(scales), outermost, typical)
+    seen, widths, outermost = map(as_jax, first)
+    typical = as_jax(early / early.sum())
+    fitted = fit(seen, grams, widths, outermost, typical, len(families_in(measure.dim)))
     if known is not None:
-        fitted = choose_better(fitted, known, first, grams, outermost, typical)
+        fitted = choose_better(fitted, known, seen, grams, outermost, typical)
+    fitted = _without_unseen(fitted, laws)
+    stacked = stack_systems(systems).points
     points = as_jax(stacked[np.arange(len(designs)), fitted.coordinates])
     embedded = _embed_designs(laws, points, fitted)
     calm, equal = _solve(points, *embedded, fitted, plain, as_jax(np.float64(most_noise)))
@@ -155,19 +158,20 @@ def weigh_alike(
         return unweighted(designs)
     m = designs.shape[1]
     fitted = _map_leaves(lambda leaf: leaf[None], certificate.fit)
-    laws, systems = zip(*coordinate_systems(measure, designs), strict=True)
-    points, plain = systems[int(certificate.fit.coordinates)], as_jax(np.full(m, 1 / m))
+    systems = coordinate_systems(measure, designs)
+    laws, plain = tuple(system.law for system in systems), as_jax(np.full(m, 1 / m))
+    points = stack_systems(systems).points[:, int(certificate.fit.coordinates)]
     squares = (np.asarray(quadrature.weights) ** 2).sum()
     most = as_jax(1.5 * m * squares)  # hardly noisier than the one that was tuned
     parts = []
-    for design in points:  # one at a time, by the program that served the first
+    for design in np.asarray(points):  # one at a time, by the program that served the first
         one = as_jax(design[None])
         parts.append(_solve(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
     return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _certify(
     designs: Array, fitted: KernelFit, calm: "_Weights", equal: "_Weights", grams: Array
 ) -> Quadrature:
@@ -200,28 +204,17 @@ def _choose(which: Array, yes: Array, no: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _data_grams(data_kernel: Kernel, samples: Array) -> Float[Array, "b t m m"]:
     return jax.lax.map(lambda rows: jax.lax.map(lambda y: data_kernel.gram(y, y), rows), samples)
 
 
-def natural_scales(measure: Measure, designs: Array) -> np.ndarray:
-    """The natural width of each coordinate, as a standard deviation."""
-    quartiles = np.repeat([[0.25], [0.75]], measure.dim, axis=1)
-    low, high = np.asarray(measure.from_uniform(quartiles))
-    spread = np.asarray(designs).std((0, 1))  # where all quartiles of a discrete measure agree
-    scales = np.where(high > low, (high - low) / _NORMAL_IQR, spread)
-    return np.where(scales > 0, scales, 1.0)
-
-
-def outermost_points(measure: Measure, designs: Array | np.ndarray) -> np.ndarray:
-    """Weights (b, m) on the last point of each coordinate towards each end that is infinite."""
-    u, (low, high) = np.asarray(designs), map(np.asarray, measure.support)
-    ends = np.concatenate([u.argmin(1), u.argmax(1)], -1)
-    counts = np.zeros(u.shape[:2])
-    open_ends = np.concatenate([np.isinf(low), np.isinf(high)]).astype(float)
-    np.add.at(counts, (np.arange(len(u))[:, None], ends), open_ends)
-    return counts / np.maximum(counts.sum(-1, keepdims=True), 1.0)
+def _without_unseen(fitted: KernelFit, laws: tuple[Measure, ...]) -> KernelFit:
+    """Without lengthscales of coordinates that only other systems have."""
+    lengthscales = np.asarray(fitted.lengthscale)
+    dims = np.array([law.dim for law in laws])[np.asarray(fitted.coordinates)]
+    unseen = np.arange(lengthscales.shape[1]) >= dims[:, None]
+    return fitted._replace(lengthscale=as_jax(np.where(unseen, np.inf, lengthscales)))
 
 
 def _embed_designs(
@@ -233,7 +226,8 @@ def _embed_designs(
     lengthscales, u = np.asarray(fitted.lengthscale), np.asarray(points)
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
-        own = as_jax(lengthscales[chosen]), as_jax(u[chosen])
+        seen = laws[law].dim
+        own = as_jax(lengthscales[chosen, :seen]), as_jax(u[chosen, :, :seen])
         z[chosen], norm2[chosen] = _embed_side_by_side(int(family), laws[law], *own)
     return as_jax(z), as_jax(norm2)
 
@@ -257,7 +251,7 @@ def _embed_one(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple
     return embedding.mean(u), embedding.norm2
 
 
-@eqx.filter_jit
+@compile_quickly
 def _embed_compiled(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
@@ -273,7 +267,7 @@ class _Weights(NamedTuple):
     nugget: Array
 
 
-@eqx.filter_jit
+@compile_quickly
 def _solve(
     designs: Array, z: Array, norm2: Array, fitted: KernelFit, plain: Array, most_noise: Array
 ) -> tuple[_Weights, _Weights]:

@@ -17,6 +17,7 @@ from owlfi.problem.recorded_noise.tape import AnyTape
 
 Function = Callable[..., Any]
 _DEEPEST = 3  # attributes of attributes that may keep a generator
+_RANDOM = ("rng", "prng", "generator", "random", "rand", "rs", "randomstate", "seed", "key")
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,40 @@ class Source:
 
 
 def find_source(function: Function, argument: str | None) -> Source:
-    """By the name of the argument, which is the second where none is said.
+    """By the name of the argument: the first beside theta that sounds random.
 
-    Raises ValueError where the function has no such argument, or takes none and keeps no generator.
+    Where none does, generators that an object keeps; else the second argument.
+
+    Raises ValueError where the function has no such argument, or takes none and keeps no generator,
+    and where it has others that must be given.
     """
-    names, by_name = _list_arguments(function)
-    if argument is None and len(names) < 2:
+    names, by_name, needed = _list_arguments(function)
+    beside = [*names[1:], *by_name]
+    if argument is None:
+        argument = next(filter(_sounds_random, beside), None)
+    if argument is None:
         kept = tuple(_find_kept(_owner(function)))
-        if not kept:
+        if kept:
+            return Source("", "kept", kept=kept)
+        if len(names) < 2:
             raise ValueError(_explain_no_argument(function))
-        return Source("", "kept", kept=kept)
-    argument = names[1] if argument is None else argument
-    if argument not in (*names, *by_name):
-        known = ", ".join([*names[1:], *by_name]) or "none"
+        argument = names[1]
+    if argument not in beside:
         raise ValueError(
-            f"argument is {argument!r}, but {_name(function)} has {known} beside theta; name the "
-            "one that takes its random numbers"
+            f"argument is {argument!r}, but {_name(function)} has {', '.join(beside) or 'none'} "
+            "beside theta; name the one that takes its random numbers"
+        )
+    others = [name for name in needed[1:] if name not in (argument, "m")]
+    if others:
+        raise ValueError(
+            f"{_name(function)} needs {', '.join(others)} beside theta and {argument}; give "
+            f"lambda theta, {argument}: {_name(function)}(...) with all of them"
         )
     return Source(argument, _guess_form(argument), by_name=names[1:2] != [argument])
+
+
+def _sounds_random(argument: str) -> bool:
+    return any(word in _RANDOM for word in argument.lower().split("_"))
 
 
 def _guess_form(argument: str) -> str:
@@ -81,14 +98,18 @@ def _guess_form(argument: str) -> str:
     return "state" if "state" in argument else "generator"
 
 
-def _list_arguments(function: Function) -> tuple[list[str], list[str]]:
-    """Those that may be given by their places, and those by their names only."""
+def _list_arguments(function: Function) -> tuple[list[str], list[str], list[str]]:
+    """Those that may be given by their places, those by their names only, and those that must."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of a compiled function: taken as (theta, rng)
-        return ["theta", "rng"], []
-    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return places, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        parameters = []
+    if not parameters or parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return ["theta", "rng"], [], []
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    needed = [p.name for p in (*places, *by_name) if p.default is p.empty]
+    return [p.name for p in places], [p.name for p in by_name], needed
 
 
 def _owner(function: Function) -> Any:

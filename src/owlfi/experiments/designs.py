@@ -1,0 +1,62 @@
+"""Points that the library chooses for a simulator at one theta, and what is simulated on them."""
+
+from typing import NamedTuple
+
+import jax
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.checks import as_array
+from owlfi.experiments.excess import Setting, simulate_rows
+from owlfi.points.sequences import sobol
+from owlfi.problem.learning import Learned, learn_coordinates
+from owlfi.problem.tuned_design import learns
+from owlfi.weights.adaptive import adaptive_design
+from owlfi.weights.directions import MOST_GIVEN
+from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.tuned import tuned_weights
+
+
+class Design(NamedTuple):
+    """Points with weights, what was simulated on them, and the runs that this took besides."""
+
+    quadrature: Quadrature
+    y: Float[Array, "m d"]
+    pilot: int
+
+    @property
+    def excess(self) -> float:
+        """As the certificate says."""
+        assert self.quadrature.certificate is not None
+        return float(self.quadrature.certificate.excess)
+
+
+def _learn(key: Key[Array, ""], setting: Setting) -> Learned:
+    simulator, theta, data_kernel, _ = setting
+    if not learns(simulator.measure):
+        return Learned(simulator.measure, 0)
+    return learn_coordinates(jax.random.fold_in(key, 1), simulator, data_kernel, theta)
+
+
+def run_learned(key: Key[Array, ""], setting: Setting, m: int) -> Design:
+    """Points in learned coordinates; with few, also as given, and the smaller certificate."""
+    simulator, theta, data_kernel, _ = setting
+    noise, pilot = _learn(key, setting)
+    twice = noise.law is not noise and noise.dim <= MOST_GIVEN
+    designs = []
+    for drawn in (noise, noise.law) if twice else (noise,):
+        u = sobol(key, m, drawn)
+        y = simulate_rows(simulator, theta, u)
+        found = tuned_weights(data_kernel, noise, u, y)
+        designs.append(Design(found, y, pilot + m * twice))
+    return min(designs, key=lambda design: design.excess)
+
+
+def run_adaptive(key: Key[Array, ""], setting: Setting, m: int) -> Design:
+    """Adaptive points in learned coordinates."""
+    simulator, theta, data_kernel, _ = setting
+    noise, pilot = _learn(key, setting)
+    design = adaptive_design(key, data_kernel, noise, m)
+    while design.left:
+        u = design.ask()
+        design = design.tell(u, simulate_rows(simulator, theta, u))
+    return Design(design.quadrature(), as_array("y", design.y)[0], pilot)
