@@ -8,7 +8,7 @@ stretched around their mode until their covariance is that of the estimate.
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from owlfi._tools.checks import positive
 from owlfi.inference.minimum_distance import Fit
@@ -95,4 +95,4 @@ def _are_near(
     slope = np.exp(np.asarray(log_slope(to_real(fit.minimum.theta, ends), ends)))
     precision = beta * np.asarray(fit.sandwich.hessian) * np.outer(slope, slope) + prior
     distance = ((moved @ precision) * moved).sum(1)
-    return distance < _REACH**2 * chi2.isf(_BEYOND, moved.shape[1])
+    return distance < _REACH**2 * chdtri(moved.shape[1], _BEYOND)
