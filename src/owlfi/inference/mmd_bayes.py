@@ -30,7 +30,7 @@ from owlfi.inference.learning_rate import (
     match_covariance,
     real_covariance,
 )
-from owlfi.inference.minimum_distance import expect_fit, find_minimum
+from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.regressed import Regressed
 from owlfi.problem.prior import Prior
@@ -113,12 +113,7 @@ def mmd_bayes(
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
-    if fit.rough and beta is not None:
-        raise ValueError(
-            f"mmd_bayes with beta = {beta} needs the derivatives of the simulator, but they do not "
-            "tell how y changes with theta: it is rounded, counts, jumps or chaotic; leave beta "
-            "out, or use pseudo_marginal"
-        )
+    _check_slopes(fit, beta)
     objective = fit.regressed or fit.objective
     target = Target(objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
@@ -145,6 +140,15 @@ def mmd_bayes(
     stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
     told = (*fit.warnings, *stopped, *tell_divergent(divergent))
     return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
+
+
+def _check_slopes(fit: Fit, beta: float | None) -> None:
+    if fit.rough and beta is not None:
+        raise ValueError(
+            f"mmd_bayes with beta = {beta} needs the derivatives of the simulator, but they do not "
+            "tell how y changes with theta: it is rounded, counts, jumps or chaotic; leave beta "
+            "out, or use pseudo_marginal"
+        )
 
 
 class Target(eqx.Module):

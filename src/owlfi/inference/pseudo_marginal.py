@@ -100,10 +100,7 @@ def pseudo_marginal(
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     rate, random = choose_beta(fit, beta), numpy_generator(key)
     smooth = fit.regressed if beta is None else None
-    if smooth is None:
-        noise = _choose_noise(bank_key, problem, rule, fit.objective, designs)
-    else:
-        noise = _without_noise(smooth)
+    noise = _choose_noise(bank_key, problem, rule, fit.objective, designs, smooth)
     centre, covariance = (np.asarray(array) for array in real_covariance(fit))
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
     log_density = _log_density(problem, rate, noise)
@@ -149,8 +146,16 @@ def _log_density(
 
 
 def _choose_noise(
-    key: Key[Array, ""], problem: Problem, rule: Rule, objective: Objective, designs: int
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    objective: Objective,
+    designs: int,
+    smooth: Regressed | None,
 ) -> Noise:
+    """That of the rule, or none of a regression around the estimate."""
+    if smooth is not None:
+        return _without_noise(smooth)
     if rule.independent:
         return _correlate_noise(problem, objective)
     bank = [rule.quadrature(k, problem) for k in jax.random.split(key, designs)]

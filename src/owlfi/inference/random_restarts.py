@@ -108,11 +108,7 @@ def random_restarts(
         best.thetas,
         values,
         about={"method": "random restarts"},
-        warnings=(
-            *problem.warnings,
-            *stage.quadrature.warnings,
-            *_tell_unfinished(best, errors.sandwich),
-        ),
+        warnings=_describe(stage, best, errors.sandwich),
     )
     return announce(estimate)
 
@@ -130,6 +126,11 @@ def _as_landing(best: _Best) -> Landing:
     theta, value = best.thetas[best.lowest], best.values[best.lowest]
     flat = best.slopes[best.lowest] < _FLAT
     return Landing(Minimum(theta, value, jnp.array(0), flat, best.thetas, best.values))
+
+
+def _describe(stage: Stage, best: _Best, errors: Sandwich) -> tuple[str, ...]:
+    known = *stage.problem.warnings, *stage.quadrature.warnings
+    return *known, *_tell_unfinished(best, errors)
 
 
 def _tell_unfinished(best: _Best, errors: Sandwich) -> tuple[str, ...]:
