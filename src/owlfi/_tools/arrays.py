@@ -34,7 +34,7 @@ def next_rung(n: int) -> int:
     """
     size = 2 ** max(4, (n - 1).bit_length())
     step = size if size <= 1024 else size // 4 if size <= 4096 else size // 8
-    return -(-n // step) * step
+    return -(-max(n, 1) // step) * step
 
 
 def fill_rows(rows: Any, size: int, value: float | None = None) -> Array:

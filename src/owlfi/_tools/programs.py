@@ -22,7 +22,8 @@ Kind = TypeVar("Kind", bound=Callable[..., Any])
 # but not with fewer optimisations.
 _SUMS = {"xla_cpu_use_fusion_emitters": False}
 _QUICK = _SUMS | {"xla_backend_optimization_level": 1}
-_UNKNOWN = "No such compile option"
+# What XLA says where it has no such option, and JAX inside of a program that hides itself.
+_REFUSALS = "No such compile option", "can only be passed to top-level"
 _PATIENCE = 1.0  # seconds
 _WAIT = "owlfi: what a model needs is compiled when it is first used; it is kept for the next time"
 
@@ -58,9 +59,9 @@ def _compile(function: Kind, options: dict[str, Any]) -> Kind:
             try:
                 return quick(*arguments, **more)
             except Exception as error:
-                if _UNKNOWN not in str(error):
+                if not any(words in str(error) for words in _REFUSALS):
                     raise
-                return inner(*arguments, **more)  # a version of XLA without this option
+                return inner(*arguments, **more)
 
     return cast(Kind, run)
 

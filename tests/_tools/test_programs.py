@@ -1,0 +1,50 @@
+"""Programs, called where they may be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from owlfi._tools import programs
+from owlfi._tools.programs import compile_quickly, map_cases
+
+
+def test_programs_serve_inside_of_others_with_numbers_and_without():
+    double = compile_quickly(lambda x: 2 * x)
+    assert float(jax.jit(lambda s: double(s) + double(np.float64(3.0)))(1.0)) == 8
+    assert float(jax.grad(double)(1.0)) == 2
+
+
+def test_options_that_xla_does_not_know_are_done_without():
+    triple = programs._compile(lambda x: 3 * x, {"xla_has_no_such_option": True})
+    assert float(triple(np.float64(2.0))) == 6
+
+
+def test_errors_of_a_program_are_its_own():
+    def refuse(x):
+        raise ValueError("not this")
+
+    with pytest.raises(ValueError, match="not this"):
+        compile_quickly(refuse)(np.float64(1.0))
+
+
+def add(shared, case):
+    return shared + case[0] * case[1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 17])
+def test_cases_are_those_that_there_are(count):
+    cases = np.arange(float(count)), np.full(count, 2.0)
+    found = map_cases(add, np.float64(1.0), cases)
+    np.testing.assert_array_equal(found, 1 + 2 * np.arange(float(count)))
+    traced = jax.jit(lambda c: map_cases(add, jnp.float64(1.0), c))(cases)
+    np.testing.assert_array_equal(traced, found)
+
+
+def test_a_long_wait_is_explained_once_in_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(programs, "_TOLD", [])
+    monkeypatch.setattr(programs, "_PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    for factor in (2.0, 3.0):
+        compile_quickly(lambda x, factor=factor: factor * x)(np.float64(1.0))
+    assert capsys.readouterr().err.count("compiled when it is first used") == 1
