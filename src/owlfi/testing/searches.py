@@ -58,6 +58,8 @@ class _Narrow:
 
     composite = True
     """Whether parameters are estimated."""
+    refines = True
+    """Whether replicates are simulated at an estimate on more points, for any rule."""
 
     def group(self, starts: Starts) -> list[Float[Array, "b p"]]:
         """The starts of the observed data, as many at a time as a replicate has."""
@@ -150,6 +152,8 @@ class Adam(_Narrow):
 
     Steps are taken on the real line, so none leaves the bounds.
     """
+
+    refines = False  # the paper's test as it is
 
     trials: int = 50
     restarts: int = 10

@@ -40,6 +40,7 @@ def check_settings(
     factors = BANDWIDTHS if as_truth("aggregate", aggregate) else (1.0,)
     designs = as_count("designs", designs)
     # One design moves all estimates alike, a coarse one by about as much as the data move them.
-    refined = search.composite and designs == 1
+    coarse = search.refines or rule.independent
+    refined = search.composite and designs == 1 and coarse
     fine = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length()) if refined else 0
     return Settings(*check_level(resamples, level), factors, designs, fine)
