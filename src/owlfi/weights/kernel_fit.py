@@ -49,7 +49,7 @@ def families_in(dim: int) -> tuple:
     return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
 
 
-class KernelFit(NamedTuple):
+class KernelFit(eqx.Module):
     """A kernel c + constant with nugget, in units of c; leading axes are separate designs."""
 
     coordinates: Int[Array, "..."]
