@@ -3,10 +3,10 @@ BIN := .venv/bin
 CONSTRAINTS := constraints.txt
 PIP := -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-.PHONY: help install demo test test-all soak bench clean
+.PHONY: help install demo test test-all test-browser soak bench clean
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: .venv/installed  ## create the environment with owlfi in it
 
@@ -23,7 +23,11 @@ test-all: .venv/developer  ## the same with the slow statistical checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist worksteal --durations=10 -m ''
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10 -m 'not browser'
+
+test-browser: .venv/developer  ## reports in a real browser: needs chromium and chromium-driver
+	$(BIN)/python $(PIP) selenium
+	$(BIN)/pytest -n 0 -m browser tests/show
 
 soak: .venv/developer  ## half an hour of kills: campaigns lose and repeat nothing
 	$(BIN)/python tests/soak.py --minutes 30 --report docs/soak.md

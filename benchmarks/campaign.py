@@ -2,10 +2,12 @@
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from benchmarks.timing import time_call
 _RUNS = 10_000
 _POINTS = 10
 _LARGE = 1_000_000
+_TURNS = 3
 OWLFI = "owlfi.campaign"
 
 
@@ -52,7 +55,7 @@ def overhead() -> list[Row]:
         whole = _time_run(campaign, _RUNS)
     what = f"{_RUNS:,} trivial runs, 2 processes, start included"
     return [
-        Row(what, OWLFI, 1e3 * whole / _RUNS, "ms a run", bar=Bar(2, "ms a run", at_least=False)),
+        Row(what, OWLFI, 1e3 * whole / _RUNS, "ms a run", bar=Bar(0.5, "ms a run", at_least=False)),
         Row(f"{what} twice", OWLFI, 1e3 * seconds / _RUNS, "ms a run"),
         Row("second 5,000 runs in the store", OWLFI, growth, "of the size of the first"),
     ]
@@ -77,7 +80,27 @@ def status() -> list[Row]:
         campaign = Campaign.open(path)
         seconds = time_call(campaign.status)
     what = f"status of {_LARGE:,} runs"
-    return [Row(what, OWLFI, seconds, "s", bar=Bar(1, "s", at_least=False))]
+    return [Row(what, OWLFI, seconds, "s", bar=Bar(0.5, "s", at_least=False))]
 
 
-BENCHMARKS = {"overhead": overhead, "status": status}
+def checksums() -> list[Row]:
+    """Running and reading a campaign, beside the same without them, in turns; time of this core."""
+    with_them, without = [], []
+    for _ in range(_TURNS):
+        with_them.append(_time_core())
+        with patch("owlfi.campaign.store._checksum_run", lambda *_: 0):
+            without.append(_time_core())
+    cost = min(with_them) / min(without) - 1
+    what = f"checksums of {_RUNS:,} trivial runs, made and read"
+    return [Row(what, OWLFI, 100 * cost, "% more", bar=Bar(5, "% more", at_least=False))]
+
+
+def _time_core() -> float:
+    with _campaign(_RUNS) as campaign:
+        start = time.process_time()
+        campaign.run(executor="here", check=False)
+        campaign.results()
+        return time.process_time() - start
+
+
+BENCHMARKS = {"overhead": overhead, "status": status, "checksums": checksums}

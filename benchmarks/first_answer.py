@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ from benchmarks.report import Bar, Row
 _README = Path(__file__).parents[1] / "README.md"
 _EXAMPLES = re.findall(r"```python\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
 _ROUNDS = 5
+_FEW_ROUNDS = 3
+_THEN = "984c6da"  # the commit that today is compared with
 _SIZES = 200
 _EMPTY_PROGRAM = "import typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
 _HELP = "from owlfi.cli.main import app; app(['--help'])"
@@ -46,9 +49,14 @@ def resident():  # megabytes
 """
 
 
-def _run(code: str, cache: Path) -> tuple[float, str]:
-    """Seconds of a fresh process, and what it printed."""
+def _run(code: str, cache: Path, source: Path | None = None) -> tuple[float, str]:
+    """Seconds of a fresh process, and what it printed.
+
+    source: of another owlfi than the one that is installed.
+    """
     kept = {name: text for name, text in os.environ.items() if not name.startswith("JAX_")}
+    if source is not None:
+        kept["PYTHONPATH"] = str(source)
     start = time.perf_counter()
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -101,10 +109,45 @@ def _time_example(what: str, code: str, bar: Bar | None) -> list[Row]:
     ]
 
 
-def demo() -> list[Row]:
+def since() -> list[Row]:
+    """The examples of the README at an earlier commit, and the demonstration, then and now."""
     with tempfile.TemporaryDirectory() as folder:
-        code = f"from owlfi.cli.main import app; app(['demo', '--out', {folder!r}])"
-        return [Row("owlfi demo", "owlfi, nothing compiled", _run(code, Path(folder))[0], "s")]
+        old = _check_out(Path(folder))
+        readme = (old / "README.md").read_text(encoding="utf-8")
+        first, second = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[:2]
+        demo = f"from owlfi.cli.main import app; app(['demo', '--out', {folder!r}])"
+        return [
+            *_compare("the first example of that time", first, old, 0.4, None),
+            *_compare("the second example of that time", second, old, 0.33, 0.15),
+            *_compare("owlfi demo", demo, old, 0.5, None),
+        ]
+
+
+def _check_out(folder: Path) -> Path:
+    """The files of the earlier commit."""
+    root, archive = Path(__file__).parents[1], folder / "then.tar"
+    subprocess.run(["git", "archive", "-o", archive, _THEN], cwd=root, check=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "then", filter="data")
+    return folder / "then"
+
+
+def _compare(what: str, code: str, old: Path, cold_bar: float, warm_bar: float | None) -> list[Row]:
+    """The least of some rounds in turns, as shares of the earlier time."""
+    then, cold, warm = [], [], []
+    for _ in range(_FEW_ROUNDS):
+        with tempfile.TemporaryDirectory() as cache:
+            then.append(_run(code, Path(cache) / "then", old / "src")[0])
+            cold.append(_run(code, Path(cache) / "now")[0])
+            warm.append(_run(code, Path(cache) / "now")[0])
+    before = min(then)
+    bars = [None if bar is None else Bar(bar, "of that time", at_least=False)
+            for bar in (cold_bar, warm_bar)]  # fmt: skip
+    return [
+        Row(what, f"owlfi {_THEN}", before, "s"),
+        Row(what, "owlfi, nothing compiled", min(cold) / before, "of that time", bar=bars[0]),
+        Row(what, "owlfi, compiled before", min(warm) / before, "of that time", bar=bars[1]),
+    ]
 
 
 def sizes() -> list[Row]:
@@ -131,4 +174,4 @@ print(sets, resident() - before)
     ]  # fmt: skip
 
 
-BENCHMARKS = {"start_up": start_up, "examples": examples, "demo": demo, "sizes": sizes}
+BENCHMARKS = {"start_up": start_up, "examples": examples, "since": since, "sizes": sizes}

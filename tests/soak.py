@@ -5,7 +5,8 @@ python tests/soak.py --minutes 30 --report docs/soak.md
 Drivers are forked from here, before JAX has started, and so take little time to start: one with
 threads, one with processes, one with programs, one on a Dask cluster. Each step starts a driver,
 does it harm, and then looks at the store: it is whole, has all runs that it had, with the same
-bytes, and no run that was recorded before the step was made again in it.
+bytes, and no run that was recorded before the step was made again in it; where only drivers were
+harmed, none was made twice. Only processes that were started from here are killed.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -41,9 +42,10 @@ POINTS = np.linspace(-2.0, 2.0, 20)
 THETAS = np.arange(1.0, 201.0)
 PROGRAM = (
     'sleep 0.2; echo "$1 $2 0" >> "$OWLFI_TEST_LOG"; '
-    'awk -v a="$1" -v b="$2" \'BEGIN { printf "%.17g", a * b }\' # owlfi-soak'
+    'awk -v a="$1" -v b="$2" \'BEGIN { printf "%.17g", a * b }\''
 )
 RETRIES = 10**6  # whatever is killed is made again
+REFUSED = 3  # how a process ends that must not write
 
 
 class Soak:
@@ -55,17 +57,20 @@ class Soak:
         self.counts = Counter()
         self.known = {}
         self.logged = {}
+        self.killed = 0.0  # when the last driver was
+        self.longest_loss = 0.0  # seconds between the end of a run and the kill that lost it
         self.cluster = start_cluster(folder)
         self.address = f"tcp://127.0.0.1:{self.cluster.port}"
 
     def step(self):
         """Harm of some kind, and a look at what it did."""
         kinds = {
-            self.kill_driver: 50,
-            self.kill_programs: 20,
+            self.kill_driver: 45,
+            self.kill_programs: 25,
             self.kill_workers: 5,
             self.kill_group: 4,
             self.kill_on_dask: 5,
+            self.restart_scheduler: 1,
             self.pause: 4,
             self.fill_disk: 4,
             self.start_two: 3,
@@ -77,6 +82,7 @@ class Soak:
             self.kill_workers: "processes",
             self.kill_group: "processes",
             self.kill_on_dask: "dask",
+            self.restart_scheduler: "dask",
         }.get(harm, "threads")
         path = self.open_store(kind)
         self.counts[harm.__name__] += 1
@@ -106,12 +112,18 @@ class Soak:
         assert known.items() <= outputs.items(), f"{kind}: a recorded run is lost or changed"
         assert outputs.items() <= expected.items(), f"{kind}: other bytes than the simulator gives"
         lines = log_of(path).read_text().splitlines() if log_of(path).exists() else []
-        made = {name_of(line) for line in lines[self.logged[kind] :]}
-        assert not made & known.keys(), f"{kind}: a recorded run was made again"
+        made = [name_and_time(line) for line in lines[self.logged[kind] :]]
+        names = {name for name, _ in made}
+        assert not names & known.keys(), f"{kind}: a recorded run was made again"
+        if kind == "threads":
+            assert len(names) == len(made), "a run was made twice, by one driver after another"
+            lost = [self.killed - end for name, end in made if name not in outputs]
+            self.longest_loss = max([self.longest_loss, *lost])
         self.counts["runs"] += len(outputs) - len(known)
         self.known[kind], self.logged[kind] = outputs, len(lines)
 
     def kill(self, pid, what, *, group=False):
+        self.killed = time.time()
         try:
             os.killpg(pid, signal.SIGKILL) if group else os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -129,9 +141,9 @@ class Soak:
     def kill_programs(self, path):
         driver = fork(partial(drive_threads, path))
         wait_for_growth(log_of(path))
-        for _ in range(self.draw.randint(1, 60)):
+        for _ in range(self.draw.randint(40, 120)):
             time.sleep(self.draw.uniform(0.0, 0.1))
-            for pid in find_processes("owlfi-soak")[:2]:
+            for pid in children_of(driver)[:2]:
                 self.kill(pid, "programs")
         self.kill(driver, "drivers")
         wait(driver)
@@ -141,7 +153,7 @@ class Soak:
         wait_for_growth(log_of(path))
         for _ in range(self.draw.randint(1, 3)):
             time.sleep(self.draw.uniform(0.0, 1.0))
-            workers = children_of(driver)
+            workers = children_of(driver, "spawn_main")
             if workers:
                 self.kill(self.draw.choice(workers), "workers")
         self.kill(driver, "drivers")
@@ -159,22 +171,38 @@ class Soak:
         driver = fork(partial(drive_dask, path, self.address))
         wait_for_growth(log_of(path))
         time.sleep(self.draw.uniform(0.0, 1.0))
-        if self.draw.random() < 0.7:
-            self.kill(self.draw.choice(self.cluster.workers()), "Dask workers")
+        workers = self.cluster.workers()
+        if workers and self.draw.random() < 0.7:
+            self.kill(self.draw.choice(workers), "Dask workers")
             time.sleep(self.draw.uniform(0.0, 2.0))
         self.kill(driver, "drivers")
         wait(driver)
         time.sleep(1.0)  # what workers have begun ends
 
+    def restart_scheduler(self, path):
+        """A driver that loses its scheduler goes on with the one that comes back."""
+        driver = fork(partial(drive_dask, path, self.address))
+        wait_for_growth(log_of(path))
+        self.kill(self.cluster.scheduler.pid, "schedulers")
+        self.cluster.stop()  # its workers go with it
+        self.cluster.begin()
+        assert wait_for_growth(log_of(path), 120.0), "no run after the scheduler came back"
+        assert os.waitpid(driver, os.WNOHANG) == (0, 0), "a driver ended with its scheduler"
+        self.kill(driver, "drivers")
+        wait(driver)
+        time.sleep(1.0)
+
     def pause(self, path):
+        """A driver that is stopped still has its store, and goes on."""
         driver = fork(partial(drive_threads, path))
-        time.sleep(self.draw.uniform(0.0, 0.8))
+        wait_for_growth(log_of(path), 5.0)
         os.kill(driver, signal.SIGSTOP)
         with closing(Store.open(path, read_only=True)) as store:
             store.counts()
-        time.sleep(0.1)
+        second = wait(fork(partial(drive_threads, path)))
+        assert second == (0 if is_finished(path) else REFUSED), f"a second driver: {second}"
         os.kill(driver, signal.SIGCONT)
-        time.sleep(0.2)
+        wait_for_growth(log_of(path), 5.0)
         self.kill(driver, "drivers")
         wait(driver)
 
@@ -193,7 +221,8 @@ class Soak:
             self.kill(driver, "drivers")
             wait(driver)
         link.unlink()
-        assert [*refused.values()] in ([3], [0]), f"two drivers at once: {refused}"  # 0: all made
+        expected = 0 if is_finished(path) else REFUSED
+        assert [*refused.values()] in ([REFUSED], [expected]), f"two drivers at once: {refused}"
 
     def exchange(self, path):
         """Runs that are not recorded, made from an exported design while a driver works."""
@@ -206,7 +235,7 @@ class Soak:
         wait(driver)
         if self.draw.random() < 0.5:
             self.kill(worker, "imports")
-        assert wait(worker) in (0, 3, -signal.SIGKILL)
+        assert wait(worker) in (0, REFUSED, -signal.SIGKILL)
 
 
 # What forked processes do
@@ -226,7 +255,7 @@ def fork(work):
     try:
         code = work() or 0
     except ValueError:
-        code = 3  # refused
+        code = REFUSED
     finally:
         os._exit(code)
 
@@ -308,9 +337,15 @@ def log_of(path):
     return Path(os.path.realpath(path)).with_name("log")
 
 
-def name_of(line):
-    a, u, _ = map(float, line.split())
-    return digest(as_bytes([a]), as_bytes([u]))
+def is_finished(path):
+    with closing(Store.open(path, read_only=True)) as store:
+        return len(store.outputs()) == len(POINTS) * len(THETAS)
+
+
+def name_and_time(line):
+    """The digest of a run, and when it ended."""
+    a, u, end = map(float, line.split())
+    return digest(as_bytes([a]), as_bytes([u])), end
 
 
 def expected_outputs():
@@ -324,22 +359,25 @@ def expected_outputs():
 _EXPECTED = {}
 
 
-def find_processes(mark):
-    ran = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True)
-    return [int(pid) for pid in ran.stdout.split() if int(pid) != os.getpid()]
-
-
-def children_of(pid):
-    ran = subprocess.run(
-        ["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True
-    )
-    return [int(child) for child in ran.stdout.split()]
+def children_of(pid, mark=""):
+    """The processes that one has started, those with a mark in their command."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += [
+                int(child)
+                for child in children.read_text().split()
+                if mark in Path(f"/proc/{child}/cmdline").read_text()
+            ]
+    return found
 
 
 def wait_for_growth(log, seconds=30.0):
+    """Whether a log grows, which is waited for."""
     before, until = size_of(log), time.monotonic() + seconds
     while size_of(log) == before and time.monotonic() < until:
         time.sleep(0.02)
+    return size_of(log) > before
 
 
 def size_of(log):
@@ -366,35 +404,59 @@ class start_cluster:  # noqa: N801
             "OWLFI_TEST_LOG": str(folder / "dask" / "log"),
         }
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        start = partial(subprocess.Popen, env=environment, cwd=folder, **quiet)
-        run = [sys.executable, "-m"]
-        self.processes = [
-            start([*run, "distributed.cli.dask_scheduler", "--no-dashboard", "--host", "127.0.0.1",
-                   "--port", str(self.port)]),
-            start([*run, "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}",
-                   "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]),
-        ]  # fmt: skip
+        self.start = partial(subprocess.Popen, env=environment, cwd=folder, **quiet)
+        self.begin()
+
+    def begin(self):
+        self.scheduler = self.start(
+            [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard",
+             "--host", "127.0.0.1", "--port", str(self.port)]
+        )  # fmt: skip
+        self.nanny = self.start(
+            [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.port}",
+             "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+        )  # fmt: skip
 
     def workers(self):
-        return children_of(self.processes[1].pid) or [self.processes[1].pid]
+        return children_of(self.nanny.pid, "spawn_main")
 
     def stop(self):
-        for process in self.processes:
+        for process in (self.nanny, self.scheduler):
             process.terminate()
             process.wait()
 
 
-def describe(soak, seconds, seed):
-    """The report, as a table."""
-    kills = sum(count for what, count in soak.counts.items() if what.startswith("kills of"))
-    rows = "\n".join(f"| {what} | {count:,} |" for what, count in sorted(soak.counts.items()))
+def describe(soak, seconds, seed, commit):
+    """The report, as tables."""
+    harm = [name for name in soak.counts if name in dir(Soak)]
+    kills = [name for name in soak.counts if name.startswith("kills of ")]
+    count = sum(soak.counts[name] for name in kills)
     return (
         "# A soak\n\n"
-        f"`make soak`, seed {seed}: {seconds / 60:.0f} minutes, {kills:,} kills, "
-        f"{soak.counts['runs']:,} runs recorded. After each step the store was whole, had every "
-        "run that it had before with the same bytes, and no recorded run was made again.\n\n"
-        f"| what | how often |\n|---|---|\n{rows}\n"
+        f"`make soak` with seed {seed}{commit}: {seconds / 60:.0f} minutes, {count:,} kills, "
+        f"{soak.counts['runs']:,} runs recorded.\n\n"
+        f"After each of {sum(soak.counts[name] for name in harm):,} steps the store was whole, had "
+        "every run that it had before, with the\nbytes that the simulator gives, and no recorded "
+        "run was made again. Where drivers were killed, the\noldest run that was lost had ended "
+        f"{1000 * soak.longest_loss:.0f} ms before.\n\n"
+        f"{as_table('step', soak.counts, harm)}\n{as_table('kills of', soak.counts, kills)}"
     )
+
+
+def as_table(title, counts, names):
+    rows = [
+        f"| {name.removeprefix('kills of ').replace('_', ' ')} | {counts[name]:,} |"
+        for name in sorted(names)
+    ]
+    return "\n".join([f"| {title} | how often |", "|---|---|", *rows, ""])
+
+
+def name_commit():
+    """Of the checkout, where there is one."""
+    git = partial(subprocess.run, capture_output=True, text=True, cwd=Path(__file__).parent)
+    found = git(["git", "rev-parse", "--short", "HEAD"]).stdout.strip()
+    changed = git(["git", "status", "--porcelain", "--", ".", "../src"]).stdout.strip()
+    return f" on {found}{' with changes' if changed else ''}" if found else ""
 
 
 def main():
@@ -405,16 +467,16 @@ def main():
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--report", type=Path)
     chosen = options.parse_args()
-    start = time.monotonic()
+    start, commit = time.monotonic(), name_commit()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         soak = Soak(Path(folder), chosen.seed)
         try:
             while time.monotonic() < start + 60 * chosen.minutes:
                 soak.step()
-                print(json.dumps(soak.counts), flush=True)
+                print(json.dumps(soak.counts), f"{soak.longest_loss:.3f}", flush=True)
         finally:
             soak.cluster.stop()
-    report = describe(soak, time.monotonic() - start, chosen.seed)
+    report = describe(soak, time.monotonic() - start, chosen.seed, commit)
     print(report)
     if chosen.report is not None:
         chosen.report.write_text(report)

@@ -30,6 +30,7 @@ ROOMS = [  # in the order of the data; each imports from itself and from those b
     "results",
     "inference",
     "testing",
+    "checking",
     "campaign",
     "show",
     "experiments",

@@ -167,7 +167,7 @@ def stop_after(steps):
 @pytest.mark.parametrize(
     ("method", "module", "told"),
     [
-        ("rejection_abc", "inference.abc", "100 of 200 parameters"),
+        ("rejection_abc", "inference.prior_runs", "100 of 200 parameters"),
         ("sequential_abc", "inference.sequential_abc", "1 of 2 rounds"),
         ("posterior_bootstrap", "inference.posterior_bootstrap", "30 of 60 draws"),
         ("mmd_bayes", "inference.mmd_bayes", "50 of 100 draws of each chain"),
@@ -184,7 +184,8 @@ def test_what_was_interrupted_says_how_much_is_done(monkeypatch, method, module,
 
 def test_rounds_of_sequential_abc_are_whole(monkeypatch):
     """Ctrl-C inside of the second: the first, whose draws are all from the prior, is returned."""
-    modules = [importlib.import_module(f"owlfi.inference.{n}") for n in ("abc", "sequential_abc")]
+    names = ("prior_runs", "sequential_abc")
+    modules = [importlib.import_module(f"owlfi.inference.{name}") for name in names]
     made, rounds = modules[0].simulate_in_chunks, []
 
     def cut_short(*arguments, **options):

@@ -7,7 +7,11 @@ import pytest
 
 HEAVY = ("scipy.stats", "scipy.optimize", "scipy.spatial", "optax", "blackjax", "arviz", "pandas")
 HEAVY += ("matplotlib", "rich", "typer", "owlfi.experiments")
-NEEDED = {"plots": "matplotlib", "random_restarts": "optax"}  # names that come with a heavy library
+NEEDED = {
+    "plots": "matplotlib",
+    "report": "matplotlib",
+    "random_restarts": "optax",
+}  # names that come with a heavy library
 
 NAMES = f"""
 import sys, owlfi

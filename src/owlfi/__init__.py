@@ -19,8 +19,9 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.default_kernel": "default_kernel",
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
-    "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogNormal Measure Mixture"
-    " Normal Poisson Product Rotated Seed StudentT TruncatedNormal Uniform as_measure brownian",
+    "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogDensity LogNormal Measure"
+    " Mixture MultivariateNormal Normal Poisson Product Rotated Seed StudentT TruncatedNormal"
+    " Uniform as_measure brownian",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",
@@ -41,10 +42,12 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "problem.rules": "OptimallyWeighted UStatistic VStatistic",
     "problem.adaptive_rule": "Adaptive continue_design",
     "problem.recommend": "Recommendation recommend",
-    "results": "Estimate HealthWarning HypothesisTest Posterior load",
+    "results": "Calibration Comparison Estimate HealthWarning HypothesisTest Posterior"
+    " PredictiveCheck load",
     "inference.minimum_distance": "minimum_distance",
     "inference.random_restarts": "random_restarts",
-    "inference.abc": "accept rejection_abc stored_simulations",
+    "inference.abc": "accept rejection_abc",
+    "inference.stored_runs": "stored_simulations",
     "inference.sequential_abc": "sequential_abc",
     "inference.mmd_bayes": "mmd_bayes",
     "inference.pseudo_marginal": "pseudo_marginal",
@@ -55,7 +58,11 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "testing.goodness_of_fit": "goodness_of_fit",
     "testing.two_sample": "two_sample",
     "testing.wild": "wild_goodness_of_fit",
+    "checking.calibrate": "calibrate",
+    "checking.check": "check",
+    "checking.compare": "compare",
     "campaign": "Campaign Command",
+    "show.report": "report",
 }
 _MODULE_OF = {name: f"owlfi.{module}" for module, names in _WHERE.items() for name in names.split()}
 _MODULES = {"models": "owlfi.models", "plots": "owlfi.show.plots"}

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_rows, as_weights, brief
+from owlfi._tools.programs import compile_quickly, compile_sums
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.weights.quadrature import Quadrature
+
+_FEW_PAIRS = 2**20  # summed in milliseconds, while a program for more takes longer to compile
 
 
 def squared_mmd(
@@ -65,7 +67,8 @@ def squared_mmd(
     if term.ndim:
         raise ValueError(f"data_term must be one number, got shape {term.shape}")
     w = as_jax(numpy_for(w).broadcast_to(w, y.shape[:-1]))  # one shape, one compilation
-    return _combine(k, y, x, w, v, term, unbiased)
+    few = w.size * (len(x) + y.shape[-2]) <= _FEW_PAIRS
+    return (_combine_few if few else _combine_many)(k, y, x, w, v, term, unbiased)
 
 
 def data_term(
@@ -123,13 +126,13 @@ def own_factors(m: int, unbiased: bool) -> tuple[float, float]:
 
 def _data_term(k: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     _check_pairs("x", x, unbiased)
-    return _compiled_own_term(k, x, weights, unbiased)
+    add = _own_term_of_few if len(x) ** 2 <= _FEW_PAIRS else _own_term_of_many
+    return add(k, x, weights, unbiased)
 
 
-_compiled_own_term = eqx.filter_jit(own_term)
+_own_term_of_few, _own_term_of_many = compile_quickly(own_term), compile_sums(own_term)
 
 
-@eqx.filter_jit
 def _combine(
     k: Kernel, y: Array, x: Array, w: Array, v: Array, data_term: Array, unbiased: bool
 ) -> Array:
@@ -140,6 +143,9 @@ def _combine(
     witness = k.row_sums(samples.reshape(-1, x.shape[1]), x, v).reshape(w.shape)
     own = jax.lax.map(lambda case: own_term(k, case[0], case[1], unbiased), (samples, w))
     return (own - 2 * (w * witness).sum(1)).reshape(batch) + data_term
+
+
+_combine_few, _combine_many = compile_quickly(_combine), compile_sums(_combine)
 
 
 def _check_columns(y: Array, x: Array) -> None:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import campaign_models as models
-from owlfi import Normal, Simulator, SquaredExponential, equal_weights, sobol, squared_mmd
+from owlfi import (
+    Normal,
+    Posterior,
+    Simulator,
+    SquaredExponential,
+    equal_weights,
+    sobol,
+    squared_mmd,
+)
 from owlfi.campaign import Campaign
 
 KERNEL = SquaredExponential(1.0)
@@ -21,7 +29,10 @@ def store_path(folder):
     return folder / "runs.sqlite"
 
 
+POSTERIOR = Posterior(("a",), np.ones((4, 1)), np.full(4, 0.25), 4)
 CALLS = {
+    "kernels": lambda folder: KERNEL.gram(SAMPLE, SAMPLE),
+    "results": lambda folder: POSTERIOR.summary(),
     "arrays": lambda folder: squared_mmd(KERNEL, SAMPLE, SAMPLE),
     "keys": lambda folder: sobol(KEY, 4, Normal()),
     "campaigns": lambda folder: Campaign.open(store_path(folder)).run(executor="here"),
@@ -38,6 +49,7 @@ def report_error(call, folder, pipe):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_calls_in_a_forked_process_are_refused(tmp_path, call):
     campaign_in_jax(tmp_path)
+    call(tmp_path)  # what is compiled would hang, too
     ours, theirs = FORK.Pipe()
     child = FORK.Process(target=report_error, args=(call, tmp_path, theirs))
     child.start()

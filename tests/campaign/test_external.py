@@ -141,6 +141,9 @@ def test_program_that_gives_nothing_is_told_from_one_that_gives_y(tmp_path):
         Command(["true", "{theta}", "{u}"])(THETA, U)
     with pytest.raises(RuntimeError, match=r"did not write the file \{out.txt\}"):
         Command("echo {theta} {u} {out.txt}")(THETA, U)
+    for other in ("mkfifo out.txt", "ln -s /dev/zero out.txt", "mkdir out.txt"):  # would never end
+        with pytest.raises(RuntimeError, match=r"did not write the file \{out.txt\}"):
+            Command(["sh", "-c", other, "{theta}", "{u}", "{out.txt}"])(THETA, U)
     with pytest.raises(RuntimeError, match=r"wrote nothing to \{out.txt\}"):
         Command(["sh", "-c", ": > out.txt", "{theta}", "{u}", "{out.txt}"])(THETA, U)
     with pytest.raises(ValueError, match="time_limit must hold real numbers only"):

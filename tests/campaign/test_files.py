@@ -10,10 +10,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from socket import gethostname
 from tempfile import gettempdir
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -24,9 +27,13 @@ from owlfi.campaign import Campaign
 from owlfi.campaign.database import StoreError, StoreExistsError, create_file
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
+from owlfi.campaign.result_files import whole_file
+from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
+from owlfi.weights.kernel_fit import KernelFit
 
+HERE = {"executor": "here", "check": False}
 POINTS = equal_weights(SquaredExponential(1.0), Normal(), [-1.0, 0.5, 2.0])
 
 
@@ -219,12 +226,62 @@ def test_designs_with_code_in_them_are_refused(tmp_path, node):
             read(Campaign.open(campaign.path))
 
 
+ODD = {
+    "design": [3, encode((1, 2)), encode((np.ones((2, 1)), Normal())), encode([])],
+    "outline": [{}, encode(3), encode((1, 2, 3))],
+    "rounds": [1],
+    "checks": ["x"],
+    "driver": ["me"],
+    "sources": [[1], {"campaign_models": 1}],
+    "recipe": [None, 3, "no JSON"],
+    "signature": [3],
+}
+
+
+@pytest.mark.parametrize("fact", ODD)
+def test_facts_of_other_types_are_refused_in_words(tmp_path, fact):
+    """Whoever writes them has checksums, too."""
+    campaign = campaign_of(tmp_path)
+    calls = [Campaign.status, Campaign.failures, Campaign.results, partial(Campaign.run, **HERE)]
+    for value in ODD[fact]:
+        rewrite(campaign.path, **{fact: value})
+        refused = 0
+        for call in calls:
+            try:
+                call(Campaign.open(campaign.path))
+            except (ValueError, StoreError):
+                refused += 1
+        assert refused, value
+
+
+@pytest.mark.parametrize("value", [3, [(1, 2)], [3], (1, Normal())])
+def test_rounds_of_other_types_are_refused_in_words(value):
+    with pytest.raises(ValueError, match="no rounds of proposals"):
+        decode_rounds(encode(value))
+
+
+def test_driver_that_cannot_be_a_process_is_none(tmp_path):
+    campaign = campaign_of(tmp_path)
+    for driver in ({}, {"pid": "x"}, {"pid": -1, "host": gethostname()}, {"pid": 2**70}):
+        rewrite(campaign.path, driver={"host": gethostname()} | driver)
+        assert campaign.status().driver == ""
+
+
 def test_own_types_are_read_where_the_store_is_ones_own(tmp_path):
     value = (Normal(0, 2), np.arange(3.0))
     assert decode(encode(value))[0].sd == 2.0
     with pytest.raises(ValueError, match="is code that a file names"):
         decode(encode(models.scaled))
     assert decode(encode(models.scaled), imports=True) is models.scaled
+
+
+def test_what_weights_were_tuned_to_is_written_down():
+    fit = KernelFit(*(jnp.array([float(i)]) for i in range(len(KernelFit._fields))))
+    again = decode(encode((fit, 1.0)))[0]
+    assert type(again) is KernelFit
+    assert all(np.array_equal(a, b) for a, b in zip(again, fit, strict=True))
+    with pytest.raises(ValueError, match="no text of"):
+        decode(encode(fit).replace("nugget", "nougat"))
 
 
 @pytest.mark.slow
@@ -362,6 +419,18 @@ def test_full_disk_is_one_message_and_the_campaign_goes_on(tmp_path, monkeypatch
     assert 0 < campaign.status().done < 24
     monkeypatch.undo()
     assert campaign.run(executor="here", check=False).done == 24
+
+
+def write_half(path):
+    with whole_file(path):
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+
+def test_file_that_cannot_be_written_whole_is_named_and_removed(tmp_path):
+    with pytest.raises(OSError, match=r"design.csv cannot be written \(No space left on device\)"):
+        write_half(tmp_path / "design.csv")
+    assert not (tmp_path / "design.csv").exists()
 
 
 def test_sqlite_errors_are_one_message_on_the_command_line(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import owlfi.inference
+import owlfi.results.result
 from owlfi.campaign import Campaign
 from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.main import app
@@ -39,9 +40,20 @@ time_limit = 20
 """
 
 
-class Result:
+class Result(owlfi.results.result.Result):
+    names, calls, about, warnings = ("location",), 0, {"method": "a fake"}, ()
+
     def __init__(self, simulations, share):
         self.simulations, self.share = simulations, share
+
+    def __getitem__(self, name):
+        return self.share
+
+    def _facts(self):
+        return [self.summary()]
+
+    def _table(self):
+        return [["parameter", "share"], ["location", str(self.share)]]
 
     def summary(self):
         return f"{len(self.simulations.thetas)} thetas, share {self.share}"
@@ -191,6 +203,10 @@ def test_mistakes_in_random_simulators(study, text, message):
         ("workers = 1", "retries = -1", r"line 15: run.retries: must be at least 0, got -1"),
         ("= 20", "= -1.0", r"line 16: run.time_limit: must be positive seconds, got -1.0"),
         ("= 20", "= nan", r"line 16: run.time_limit: must be positive seconds, got nan"),
+        ("m = 3", "m = 100000000", r"line 5: m: must be at most 10,000,000, got 100,000,000"),
+        ("thetas = 4", "thetas = 10000000000", r"line \d: thetas: must be at most 10,000,000"),
+        ("workers = 1", 'dask = "abc"', r"line 15: run.dask: must be an address such as"),
+        ("Normal(0, 1)", "Normal(0, sd=1, sd=2)", r"line 2: noise: .* gives a keyword twice"),
         ("command", "simulator", r"line 1: simulator: an import path must look like"),
         ('noise = "Normal(0, 1)"', "", r"noise is missing"),
     ],

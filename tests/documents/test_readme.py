@@ -88,6 +88,7 @@ def test_own_simulator_to_posterior_in_eight_lines() -> None:
         "inference.md",
         "simulators.md",
         "tuning.md",
+        pytest.param("checking.md", marks=pytest.mark.slow),
         pytest.param("testing.md", marks=pytest.mark.slow),
     ],
 )

@@ -2,6 +2,7 @@
 
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.stats import poisson
 import owlfi
 from gaussian import gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
+from owlfi.inference.search.assess import is_rippled
 from owlfi.inference.search.curvature import curve
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.objective import objective_of
@@ -20,6 +22,7 @@ from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+from owlfi.inference.search.ways import BySlopes
 from owlfi.inference.search.whitening import whitened_kernel
 from owlfi.kernels import SquaredExponential
 
@@ -62,6 +65,32 @@ def test_starts_that_k_cannot_see_are_led_to_the_data():
     assert_allclose(estimate.theta, [3.0, 0.5], atol=0.1)
     assert np.all(np.abs(estimate.theta - np.array([3.0, 0.5])) < 4 * estimate.standard_errors)
     assert estimate.warnings == ()
+
+
+def test_scouts_find_both_of_two_minima():
+    """theta and -theta have the same data."""
+    prior = Prior(root=Uniform(-3, 3))
+    model = Simulator(lambda t, u: t[0] ** 2 + u, Normal(), ["root"], prior=prior, on_host=True)
+    problem = Problem(model, draw(model, [1.2], 80))
+    for key in jax.random.split(KEY, 5):
+        quadrature = SOBOL.quadrature(key, problem)
+        objective = objective_of(problem, quadrature)
+        tried = compare_starts(key, problem, objective, quadrature, 16)
+        begun, _ = BySlopes().scout(objective, tried, 2)
+        assert_allclose(sorted(float(each.theta[0]) for each in begun), [-1.2, 1.2], atol=0.3)
+    assert warns(fit(problem), "another minimum is nearly as low")
+
+
+def test_few_points_of_a_long_tail_do_not_pass_for_slopes():
+    """Pareto's shape, of which maximum likelihood has a standard error of shape / √n."""
+    prior = Prior(shape=Uniform(0.3, 5))
+    noise = owlfi.Exponential()
+    model = Simulator(lambda t, u: np.exp(u / t[0]), noise, ["shape"], prior=prior, on_host=True)
+    problem = Problem(model, draw(model, [0.8], 80))
+    objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
+    tangent, _ = tangent_by_slopes(objective, jnp.array([0.8]), no_designs(objective))
+    assert is_rippled(tangent)
+    assert fit(problem).standard_errors[0] > 0.8 / 80**0.5
 
 
 def test_ladder_goes_down_from_a_scale_that_sees_half_of_the_starts():
@@ -202,6 +231,10 @@ def test_generators_that_raise_somewhere_do_not_end_a_search():
     estimate, usual = fit(Problem(model, gaussian_problem().observed)), fit(gaussian_problem())
     assert_allclose(estimate.theta, usual.theta, atol=0.3 * float(usual.standard_errors[0]))
     assert warns(estimate, "failed at 8 of 16 starts")
+    points = SOBOL.quadrature(KEY, gaussian_problem())
+    runs = owlfi.simulate(model, [-1.0, 1.0], points, columns=1, keep_failed=True)
+    assert np.isnan(runs.y[0]).all()
+    assert np.isfinite(runs.y[1]).all()
 
 
 def test_curvature_is_that_of_automatic_differentiation():
@@ -219,7 +252,9 @@ def test_curvature_is_that_of_automatic_differentiation():
             rows = y + jnp.tensordot(steps, moves, 1)
             return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
 
-        found, zero = curve(k, y, moves, x, w, shares, False), jnp.zeros(2)
-        assert_allclose(found.value, value(zero), rtol=1e-10)
-        assert_allclose(found.gradient, jax.grad(value)(zero), rtol=1e-8)
-        assert_allclose(found.curvature, jax.hessian(value)(zero), rtol=1e-7)
+        found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
+        derivatives = value, jax.grad(value), jax.hessian(value)
+        expected = [jax.jit(function)(jnp.zeros(2)) for function in derivatives]
+        assert_allclose(found.value, expected[0], rtol=1e-10)
+        assert_allclose(found.gradient, expected[1], rtol=1e-8)
+        assert_allclose(found.curvature, expected[2], rtol=1e-7)

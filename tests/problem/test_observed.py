@@ -169,6 +169,12 @@ REFUSED = {
     "JSON": '{"a": [1, 2]}\n',
     "nothing but comments": "# a\n# b\n",
     "names alone": "a,b\n",
+    "pandas with an index and no names": "0,1.5,2\n1,3.5,4\n2,5,6\n3,7,8\n",
+    "R with row names and no names": '"1" 1.5 2\n"2" 3.5 4\n"3" 5 6\n"4" 7 8\n',
+    "an index with a name": "Unnamed: 0,a,b\n0,1.5,2\n1,3.5,4\n2,5,6\n3,7,8\n",
+    "points among decimal commas": "a;b\n1.234;2,5\n3;4\n",
+    "another end of lines": "a,b\n1,2\x0c3,4\n5,6\n",
+    "a cell beyond all size": f"a\n{'1' * 200_000}\n",
     "a cell of two lines": 'a,b\n"1\n",2\n3,4\n',
 }
 
@@ -189,6 +195,8 @@ def test_dialects_that_are_refused(tmp_path, text):
 def test_index_and_text_are_left_out_where_columns_are_chosen(tmp_path):
     (tmp_path / "x.csv").write_text(",a,day\n0,1.5,Monday\n1,2.5,Tuesday\n")
     assert_allclose(read_csv(tmp_path / "x.csv", ["a"]), [[1.5], [2.5]])
+    (tmp_path / "weeks.csv").write_text("week,a\n1,2.5\n2,3.5\n3,2\n4,5\n")
+    assert_allclose(read_csv(tmp_path / "weeks.csv", ["week", "a"])[:, 0], [1, 2, 3, 4])
     (tmp_path / "years.csv").write_text("1990,1991\n1.5,2.5\n")
     assert_allclose(read_csv(tmp_path / "years.csv", ["1991"]), [[2.5]])
 

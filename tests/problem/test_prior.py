@@ -79,7 +79,7 @@ def test_prior_is_shown_as_it_is_written():
 )
 def test_prior_says_what_runs_inside_jit(measure, quantiles, density):
     prior = Prior(a=Uniform(), b=measure)
-    assert (prior.joint.traceable, prior.joint.traceable_density) == (quantiles, density)
+    assert (prior.measure.traceable, prior.measure.traceable_density) == (quantiles, density)
 
 
 @pytest.mark.parametrize(

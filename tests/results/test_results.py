@@ -64,7 +64,7 @@ def test_estimate_has_normal_intervals():
 @pytest.mark.parametrize("result", [estimate(), posterior()])
 def test_summary_has_a_row_for_each_parameter(result):
     rows = result.summary().splitlines()
-    assert [row.split()[0] for row in rows] == ["parameter", "a", "b"]
+    assert [row.split()[0] for row in rows[:3]] == ["parameter", "a", "b"]
 
 
 def test_weighted_moments_and_quantiles():

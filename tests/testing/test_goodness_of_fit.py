@@ -24,6 +24,7 @@ from owlfi import (
     wild_goodness_of_fit,
 )
 from owlfi.experiments.composite_cases import MEDIAN, SOBOL, g_and_k_law, model, prior
+from owlfi.experiments.trust_problems import PROBLEMS
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
@@ -31,6 +32,7 @@ from owlfi.show.plots import null_histogram
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
 from owlfi.testing.searches import Newton
+from owlfi.testing.views import rank_scores
 from strictness import unchecked
 
 KEY = jax.random.key(2)
@@ -357,9 +359,13 @@ def test_models_without_slopes_are_fitted_by_regression():
     assert wrong.p_value == 1 / 40
 
 
-def test_tests_that_need_slopes_refuse_models_without():
-    with pytest.raises(ValueError, match="they do not tell how y changes"):
-        wild_goodness_of_fit(KEY, rounded_problem(), RULE)
+def test_models_without_slopes_have_tangents_by_regression():
+    rule = VStatistic(64, owlfi.sobol)
+    assert wild_goodness_of_fit(KEY, rounded_problem(), rule, designs=4).p_value > 0.05
+    assert wild_goodness_of_fit(KEY, rounded_problem(spread=5.0), rule, designs=4).p_value < 0.02
+
+
+def test_adam_refuses_models_without_slopes():
     with pytest.raises(ValueError, match="Adam needs the derivatives"):
         goodness_of_fit(KEY, rounded_problem(), RULE, resamples=19, search=Adam())
 
@@ -404,7 +410,7 @@ def test_aggregate_stretches_kernels_of_any_kind():
     assert_allclose(k.stretch(2.0).gram(x, x), k.gram(x / 2, x / 2), rtol=1e-12)
     problem = Problem(old.simulator, x, data_kernel=k)
     test = goodness_of_fit(KEY, problem, RULE, theta=[1.3], aggregate=True, resamples=19)
-    assert len(test.about["lengthscale_factors"]) == 6
+    assert len(test.about["statistics"]) == 6 + 2
 
 
 def test_discrete_parameters_and_the_u_statistic_are_refused_where_they_cannot_be():
@@ -469,3 +475,39 @@ def test_plan_takes_and_checks_the_options_of_the_test():
     assert plan_goodness_of_fit(gaussian_problem(), RULE, designs=4).expected > 0
     with pytest.raises(ValueError, match="resamples = 1 can never reject"):
         plan_goodness_of_fit(gaussian_problem(), RULE, resamples=1)
+
+
+# Views of the aggregate
+
+
+def test_ranks_are_those_of_scipy_with_ties():
+    rows = np.array([[1.0, 5.0], [2.0, 5.0], [2.0, 1.0], [7.0, 3.0]])
+    expected = scipy.stats.norm.ppf((scipy.stats.rankdata(rows, axis=0) - 0.5) / 4)
+    assert_allclose(rank_scores(jnp.asarray(rows)), expected, atol=1e-12)
+
+
+@cache
+def copula_test(student, seed, aggregate=True):
+    """The log-normal copula, or Student's with 3 degrees of freedom and the same margins."""
+    data_key, scale_key, key = jax.random.split(jax.random.key(seed), 3)
+    case = PROBLEMS["log-normal copula"]
+    z = (np.log(np.asarray(case.observe(data_key))) - 0.5) / 0.7
+    scale = np.sqrt(3 / scipy.stats.chi2(3).ppf(jax.random.uniform(scale_key, (len(z), 1))))
+    z = scipy.stats.norm.ppf(scipy.stats.t(3).cdf(z * scale)) if student else z
+    problem = Problem(case.make(), np.exp(0.5 + 0.7 * z))
+    rule = owlfi.OptimallyWeighted(m=64)
+    return goodness_of_fit(key, problem, rule, aggregate=aggregate, resamples=99)
+
+
+@pytest.mark.slow
+def test_a_wrong_copula_under_right_margins_is_seen_by_ranks():
+    tests = [copula_test(True, seed) for seed in range(20)]
+    assert np.mean([test.rejected for test in tests]) >= 0.5
+    assert any("ranks" in test.about["largest"] for test in tests if test.rejected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_p_values_of_a_true_copula_are_uniform(aggregate):
+    found = [copula_test(False, seed, aggregate).p_value for seed in range(150)]
+    assert scipy.stats.kstest(found, "uniform").pvalue > 0.01

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import LENGTHSCALE, exact_squared_mmd, gaussian_problem
 from owlfi import Normal, SquaredExponential, pooled_weights
-from owlfi.inference.abc import measure_distances, stored_simulations
+from owlfi.inference.prior_runs import measure_distances
+from owlfi.inference.stored_runs import stored_simulations
 
 KEY = jax.random.key(0)
 

@@ -27,11 +27,24 @@ def as_jax(array: Any) -> Array:
 def next_rung(n: int) -> int:
     """The least size that holds n of those that programs are compiled for: 16, 32, 64, ...
 
-    Above 4096 there are four in each octave, so that at most a quarter is wasted.
+    Above 1024 there are two in each octave, above 4096 four, so that little is wasted.
 
-    >>> [next_rung(n) for n in (1, 16, 17, 500, 4097)]
-    [16, 16, 32, 512, 5120]
+    >>> [next_rung(n) for n in (1, 16, 17, 500, 1025, 4097)]
+    [16, 16, 32, 512, 1536, 5120]
     """
     size = 2 ** max(4, (n - 1).bit_length())
-    step = size if size <= 4096 else size // 8
+    step = size if size <= 1024 else size // 4 if size <= 4096 else size // 8
     return -(-n // step) * step
+
+
+def fill_rows(rows: Any, size: int, value: float | None = None) -> Array:
+    """As many rows as `size`: copies of the first, or the value, below those that there are.
+
+    >>> fill_rows(np.array([1.0, 2.0]), 4), fill_rows(np.array([1.0, 2.0]), 4, 0.0)
+    (Array([1., 2., 1., 1.], dtype=float64), Array([1., 2., 0., 0.], dtype=float64))
+    """
+    known = np.asarray(rows)
+    filled = np.empty((size, *known.shape[1:]), known.dtype)
+    filled[: len(known)] = known
+    filled[len(known) :] = (known[:1] if len(known) else 0) if value is None else value
+    return as_jax(filled)

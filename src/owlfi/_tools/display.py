@@ -12,6 +12,7 @@ import numpy as np
 from owlfi._tools.checks import is_traced
 
 _MOST = 6  # entries that are written out
+_UNITS = (("days", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 
 def write_call(value: Any) -> str:
@@ -44,6 +45,17 @@ def join(texts: list[str]) -> str:
 def count(number: int, noun: str) -> str:
     """1 point, 2 points."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def write_duration(seconds: float) -> str:
+    """In the unit that suits it.
+
+    >>> write_duration(0.25), write_duration(600), write_duration(9000)
+    ('0.25 s', '10 min', '2.5 h')
+    """
+    fitting = (pair for pair in _UNITS if seconds >= 2 * pair[1])
+    unit, size = next(fitting, ("s", 1.0))
+    return f"{seconds / size:.2g} {unit}"
 
 
 def write_facts(value: Any, facts: Iterable[str]) -> str:

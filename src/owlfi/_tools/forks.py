@@ -29,7 +29,17 @@ def check_start_method(name: str, pool: Any) -> None:
 def _note_fork() -> None:
     global _forked
     started = sys.modules.get("jax._src.xla_bridge")
-    _forked = _forked or (started is not None and started.backends_are_initialized())
+    if started is not None and started.backends_are_initialized() and not _forked:
+        _forked = True
+        _stop_jax()
+
+
+def _stop_jax() -> None:
+    """From now on whatever JAX computes is refused: it has to be traced again, which is heard."""
+    import jax
+
+    jax.monitoring.register_event_duration_secs_listener(lambda *_, **__: refuse_after_fork())
+    jax.clear_caches()
 
 
 if hasattr(os, "register_at_fork"):

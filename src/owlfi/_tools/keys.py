@@ -1,6 +1,5 @@
 """Keys: checked at the edge, split, and turned into numbers, by few programs for all sizes."""
 
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from owlfi._tools.arrays import as_jax, next_rung
 from owlfi._tools.checks import is_traced
 from owlfi._tools.forks import refuse_after_fork
+from owlfi._tools.programs import compile_quickly
 
 _LEAST_LEVEL = 2.0**-60
 
@@ -43,7 +43,7 @@ def split_key(key: Any, count: int = 2) -> list[PRNGKeyArray]:
     return _split(as_key(key), next_rung(count))[:count]
 
 
-@partial(jax.jit, static_argnums=1)
+@compile_quickly
 def _split(key: PRNGKeyArray, count: int) -> list[PRNGKeyArray]:
     return list(jax.random.split(key, count))  # each depends on its number, not on the count
 
@@ -60,6 +60,6 @@ def draw_levels(key: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return as_jax(np.asarray(_draw(key, next_rung(count)))[:count].reshape(shape))
 
 
-@partial(jax.jit, static_argnums=1)
+@compile_quickly
 def _draw(key: PRNGKeyArray, count: int) -> Float[Array, " n"]:
     return jax.random.uniform(key, (count,), minval=_LEAST_LEVEL)

@@ -15,11 +15,13 @@ from filelock import Timeout
 from owlfi._tools.checks import as_path
 from owlfi.campaign.database import StoreError, explain_errors, lock_of
 from owlfi.campaign.design import Design, describe_failure
-from owlfi.campaign.encoding import decode, encode
+from owlfi.campaign.encoding import decode, decode_tuple, encode
 from owlfi.campaign.outcome import DONE
 from owlfi.campaign.recipe import load_recipe
 from owlfi.campaign.store import Store, find_name
 from owlfi.campaign.trust import check_trust
+from owlfi.measures import Measure
+from owlfi.problem.prior import Prior
 from owlfi.problem.simulator import Simulator
 
 
@@ -74,7 +76,10 @@ class Archive:
         """
         file = as_path("path", path)
         with explain_errors(file), closing(Store.open(file, read_only=True)) as store:
-            return cls(file, store.fact("recipe"), trust=trust)
+            recipe = store.fact("recipe")
+        if not isinstance(recipe, str):
+            raise ValueError(f"{file} names no simulator; make the campaign again")
+        return cls(file, recipe, trust=trust)
 
     @cached_property
     def original(self) -> Simulator:
@@ -95,7 +100,7 @@ class Archive:
             text = store.fact("outline")
         if text is None:  # it has types of its own
             return self.original
-        measure, parameters, prior = decode(text)
+        measure, parameters, prior = decode_tuple(text, Measure, tuple, Prior | None)
         return Simulator(_never_run, measure, parameters, prior=prior, on_host=True)
 
     @cached_property
@@ -195,13 +200,14 @@ def describe_process() -> dict[str, Any]:
 
 def _name_driver(driver: dict[str, Any] | None) -> str:
     """Who is running a campaign; empty where that process is known to be gone."""
-    if driver is None:
+    pid, host, since = ((driver or {}).get(name) for name in ("pid", "host", "since"))
+    if not isinstance(pid, int) or pid < 1:
         return ""
-    if driver["host"] == socket.gethostname():
+    if host == socket.gethostname():
         try:
-            os.kill(driver["pid"], 0)
-        except ProcessLookupError:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
             return ""
         except PermissionError:
             pass  # another user's, so it lives
-    return f"process {driver['pid']} on {driver['host']} since {driver['since']}"
+    return f"process {pid} on {host} since {since}"

@@ -1,8 +1,10 @@
 """A Dask cluster: small runs go in batches, and a scheduler that comes back is found again."""
 
+import math
 import re
 import time
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from owlfi.campaign.outcome import CRASH, Outcome
@@ -11,6 +13,7 @@ from owlfi.campaign.rows import run_row
 _BATCH_SECONDS = 0.1  # what a kill may lose, and much longer than the scheduler takes for a task
 _MOST_ROWS = 256
 _ANSWER = 10.0  # seconds for a scheduler to answer
+_COUNT_EVERY = 1.0  # seconds: workers come and go
 _PATIENCE = 300.0  # seconds for one that is gone to come back
 
 
@@ -34,6 +37,7 @@ class Cluster:
         self._address = client.scheduler.address
         self._limit = workers
         self._known = 1
+        self._counted = -math.inf
         self._seconds: float | None = None
         self._queue: list[_Row] = []
         self._sent: dict[Any, list[_Row]] = {}
@@ -43,9 +47,12 @@ class Cluster:
         return max(256, 2 * self.workers() * self._rows_a_batch())
 
     def workers(self) -> int:
-        if self._limit is None and self._client.status == "running":
-            threads = self._client.scheduler_info(n_workers=-1)["workers"].values()  # they come, go
-            self._known = max(1, sum(worker["nthreads"] for worker in threads))
+        due = time.monotonic() > self._counted + _COUNT_EVERY
+        if self._limit is None and due and self._client.status == "running":
+            self._counted = time.monotonic()
+            with suppress(Exception):  # the scheduler is gone at this moment
+                threads = self._client.scheduler_info(n_workers=-1)["workers"].values()
+                self._known = max(1, sum(worker["nthreads"] for worker in threads))
         return self._limit or self._known
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
@@ -59,15 +66,16 @@ class Cluster:
         """
         rows = [row for row in self._queue if row.future.set_running_or_notify_cancel()]
         self._queue.clear()
-        if rows and self._client.status == "closed":
-            self._reconnect()
+        if self._client.status == "closed":
+            self._give_back()
         size = min(self._rows_a_batch(), -(-len(rows) // self.workers()) or 1)
         for i in range(0, len(rows), size):
             self._send(rows[i : i + size])
 
     def stop(self) -> None:
-        for task in list(self._sent):
-            task.cancel()
+        with suppress(Exception):  # a client that is closed has nothing to cancel
+            for task in list(self._sent):
+                task.cancel()
         if self._owned:
             self._client.close()
 
@@ -77,13 +85,27 @@ class Cluster:
         return max(1, min(_MOST_ROWS, int(_BATCH_SECONDS / max(self._seconds, 1e-9))))
 
     def _send(self, rows: list[_Row]) -> None:
-        task = self._client.submit(run_rows, [row.inputs for row in rows], pure=False)
-        self._sent[task] = rows
-        task.add_done_callback(self._land)
+        try:
+            task = self._client.submit(run_rows, [row.inputs for row in rows], pure=False)
+        except Exception:
+            if self._client.status == "running":
+                raise
+            self._reconnect()  # it was closed meanwhile
+            self._send(rows)
+        else:
+            self._sent[task] = rows
+            task.add_done_callback(self._land)
+
+    def _give_back(self) -> None:
+        """What a client that is closed will never tell of."""
+        for task in list(self._sent):
+            _end_all(self._sent.pop(task, []), CancelledError())
 
     def _land(self, task: Any) -> None:
         """In a thread of Dask's: tell the driver how the rows of a task ended."""
-        rows = self._sent.pop(task)
+        rows = self._sent.pop(task, [])
+        if not rows:  # they were given back
+            return
         try:
             found = task.result(timeout=_ANSWER) if task.status == "finished" else None
             error = task.exception(timeout=_ANSWER) if task.status == "error" else None
@@ -132,12 +154,17 @@ def run_rows(inputs: list[tuple[str, bytes, bytes]]) -> list[Outcome] | str:
         return str(error)
 
 
+def is_address(text: str) -> bool:
+    """Whether it may be one of a Dask scheduler."""
+    return re.search(r"\w://.|.:\d+$", text) is not None
+
+
 def connect(address: str) -> Any:
     """The client of a Dask scheduler.
 
     Raises ValueError for what is no address, and where none answers.
     """
-    if not re.search(r"://|:\d+$", address):
+    if not is_address(address):
         raise ValueError(
             'executor must be "here", or the address of a Dask scheduler such as '
             f'"tcp://host:8786", got {address!r}; leave it out for processes'

@@ -16,7 +16,7 @@ from filelock import FileLock
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs", "9p")
 _PATIENCE = 60.0  # seconds for another process to make the same file
-_NO_PLACE = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
+_NO_PLACE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR_SHM")
 _REMEDIES = {  # by the beginning of SQLite's name of an error
     "SQLITE_FULL": "make room on the disk: what had ended is kept, and the same call goes on",
     "SQLITE_CORRUPT": "it is damaged; `owlfi campaign check` tells how far, a copy helps",
@@ -122,7 +122,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """To read from a file, also where neither it nor its folder can be written to."""
+    """To read from a file, also where nothing can be written beside it, or the disk is full."""
     # What only reads still tidies the log away where it may.
     for mode in ("rw", "ro") if os.access(path, os.W_OK) else ("ro",):
         connection = _open(path, mode)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from owlfi.campaign.encoding import decode, encode
+from owlfi.campaign.encoding import decode_tuple, encode
 from owlfi.campaign.outcome import may_retry
 from owlfi.campaign.store import Ending, Failure, Run, as_bytes
 from owlfi.problem.simulations import as_design
@@ -36,8 +36,11 @@ class Design(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Design":
-        """The design from the fact of that name."""
-        return cls(*decode(text))
+        """The design from the fact of that name; ValueError for other values."""
+        design = cls(*decode_tuple(text, np.ndarray, Quadrature))
+        if design.thetas.ndim != 2 or np.ndim(design.quadrature.points) not in (2, 3):
+            raise ValueError(f"thetas must have shape (t, p), got {design.thetas.shape}")
+        return design
 
     def describe_difference(self, begun: "Design") -> str:
         """In what this is no continuation of another design; empty where it is one."""

@@ -165,6 +165,7 @@ class Driver:
                 running = self._count_running()
                 self.store.put(running=running)
                 self._tell(running)
+                self.engine.flush()  # which sees whether it is still there
 
     def _count_running(self) -> int:
         return sum(future.running() for future in self._flying)

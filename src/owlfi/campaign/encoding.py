@@ -53,6 +53,18 @@ def decode(text: str, *, imports: bool = False) -> Any:
         raise ValueError(f"this is no text of `encode` ({error!r})") from error
 
 
+def decode_tuple(text: str, *kinds: Any) -> tuple[Any, ...]:
+    """The same, of a tuple with entries of these types.
+
+    Raises ValueError for anything else.
+    """
+    found = decode(text)
+    fits = isinstance(found, tuple) and len(found) == len(kinds)
+    if not fits or not all(map(isinstance, found, kinds)):
+        raise ValueError(f"this is no text of {len(kinds)} values that belong together")
+    return found
+
+
 def resolve(path: str) -> Any:
     """The object at an import path such as "package.module:function".
 
@@ -131,6 +143,9 @@ def _encode(value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray | jax.Array | np.generic):
         return {"array": _as_base64(np.asarray(value)), "jax": isinstance(value, jax.Array)}
+    if hasattr(value, "_asdict"):  # a NamedTuple
+        fields = {name: _encode(entry) for name, entry in value._asdict().items()}
+        return {"type": import_path(type(value)), "fields": fields}
     if isinstance(value, tuple | list):
         return {type(value).__name__: [_encode(entry) for entry in value]}
     if isinstance(value, dict):
@@ -168,6 +183,8 @@ def _rebuild(node: dict[str, Any], imports: bool) -> Any:
     found = resolve(path)
     if "function" in node:
         return found
+    if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_make"):
+        return found(**{name: _decode(field, imports) for name, field in node["fields"].items()})
     if not dataclasses.is_dataclass(found) or not isinstance(found, type):
         raise ValueError(f"{path!r} is no type of values")
     value: Any = object.__new__(found)

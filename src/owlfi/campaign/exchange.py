@@ -20,6 +20,7 @@ from owlfi.campaign.result_files import (
     read_outcome,
     read_results,
     resume_file,
+    whole_file,
 )
 from owlfi.campaign.rows import run_row
 from owlfi.campaign.store import Run, Store
@@ -57,7 +58,10 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
         with campaign.reading() as store:
             signature = np.array(store.fact("signature") or "")
         recipe = np.array(campaign.recipe)
-        np.savez(path, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature)
+        with whole_file(path):
+            np.savez(
+                path, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature
+            )
     elif path.suffix == ".csv":
         header = ["run", *_input_names(campaign)]
         numbers = np.hstack([theta, u]).tolist() if runs else []
@@ -128,7 +132,9 @@ def write_simulations(
     path, q = Path(file), runs.quadrature
     thetas, y = np.asarray(runs.thetas), np.asarray(runs.y)
     if path.suffix == ".npz":
-        np.savez(path, thetas=thetas, u=np.asarray(q.points), weights=np.asarray(q.weights), y=y)
+        u, w = np.asarray(q.points), np.asarray(q.weights)
+        with whole_file(path):
+            np.savez(path, thetas=thetas, u=u, weights=w, y=y)
         return
     if path.suffix != ".csv":
         raise ValueError(f"the file of results must end in .csv or .npz, got {path.name}")
@@ -206,7 +212,7 @@ def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
 
 
 def _write_csv(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows)

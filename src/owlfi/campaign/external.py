@@ -151,7 +151,7 @@ def _fill_places(argument: str, places: dict[str, list[str]]) -> list[str]:
 def _read_y(folder: Path, out: str, output: str) -> np.ndarray:
     """y (d,) from the file that the program was to write, or from its standard output."""
     file = folder / out
-    if out and not file.exists():
+    if out and not file.is_file():  # a pipe or a device would never end
         raise RuntimeError(f"the program ended, but did not write the file {{{out}}}")
     if out and file.stat().st_size > MOST_OUTPUT:
         raise RuntimeError(f"the program wrote more than {MOST_OUTPUT:,} bytes to {{{out}}}")

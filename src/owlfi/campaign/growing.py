@@ -10,8 +10,9 @@ from jaxtyping import Float
 
 from owlfi.campaign.archive import Archive
 from owlfi.campaign.design import Design
-from owlfi.campaign.encoding import decode, encode
+from owlfi.campaign.encoding import encode
 from owlfi.campaign.outcome import DONE
+from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Ending
 from owlfi.inference.proposals.proposal import Proposal, the_prior
 from owlfi.problem.problem import Problem, as_problem
@@ -55,7 +56,7 @@ def read_rounds(text: str | None, design: Design) -> list[tuple[int, Proposal]]:
     Those of the design are from the prior where nothing is told.
     """
     count, p = design.thetas.shape
-    return [(count, the_prior(p))] if text is None else list(decode(text))
+    return [(count, the_prior(p))] if text is None else decode_rounds(text)
 
 
 def check_prior(archive: Archive, problem: Problem) -> None:

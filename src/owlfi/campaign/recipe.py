@@ -68,7 +68,7 @@ def check_source(store: Store, recipe: str, *, accept: bool) -> None:
         store.put(sources=now, checked=False)
         return
     changed = "\n".join(
-        _describe_change(name, before.get(name, ""), now.get(name, ""))
+        _describe_change(name, str(before.get(name, "")), now.get(name, ""))
         for name in sorted(before | now)
         if before.get(name) != now.get(name)
     )

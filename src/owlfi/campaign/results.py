@@ -1,6 +1,7 @@
 """What a store tells: simulations in the order of the design, importance weights, runs saved."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jaxtyping import Array
 from owlfi.campaign.design import Design
 from owlfi.campaign.encoding import decode
 from owlfi.campaign.store import Ending
-from owlfi.inference.proposals.proposal import importance
+from owlfi.inference.proposals.proposal import Proposal, importance
 from owlfi.kernels import Kernel
 from owlfi.problem.prior import Prior
 from owlfi.problem.simulations import Simulations
@@ -68,13 +69,28 @@ def weigh_runs(
     if rounds is None or prior is None:
         return runs
     left, counted = len(runs.thetas), []
-    for count, proposal in decode(rounds):
+    for count, proposal in decode_rounds(rounds):
         counted.append((min(count, left), proposal))
         left -= counted[-1][0]
     weights = importance(prior, runs.thetas, counted)
     if rejected.any() and not rejected.all():
         weights /= weights[~rejected].mean()
     return Simulations(runs.thetas, runs.quadrature, runs.y, runs.calls, jnp.asarray(weights))
+
+
+def decode_rounds(text: str) -> list[tuple[int, Proposal]]:
+    """How many thetas came from which proposal; ValueError for other values."""
+    rounds = decode(text)
+    if not isinstance(rounds, list) or not all(map(_is_round, rounds)):
+        raise ValueError("the file has no rounds of proposals where it should")
+    return rounds
+
+
+def _is_round(entry: Any) -> bool:
+    match entry:
+        case (int(), Proposal()):
+            return True
+    return False
 
 
 def runs_with_equal_weights(kernel: Kernel, runs: Simulations, excess: float) -> float:

@@ -40,6 +40,12 @@ CREATE INDEX runs_by_state ON runs (place IS NULL, state, seconds);
 """
 
 
+_FACTS = {  # their types in JSON; others are nobody's
+    **dict.fromkeys(("path", "signature", "design", "outline", "rounds"), str),
+    **dict.fromkeys(("version", "total", "columns", "running", "checks"), int),
+    **dict.fromkeys(("sources", "driver", "study"), dict),
+    "checked": bool,
+}
 _CHECKED = "digest, state, attempts, seconds, y, checksum"
 
 
@@ -157,9 +163,11 @@ class Store:
         row = self.connection.execute(query, [name]).fetchone()
         if row is None:
             return None
-        if _checksum_fact(name, row[0]) != row[1]:
+        whole = _checksum_fact(name, row[0]) == row[1]  # else it may be no JSON
+        value = json.loads(row[0]) if whole else None
+        if not whole or not isinstance(value, _FACTS.get(name, object) | None):
             raise self._damaged(f"what it says of {name}")
-        return json.loads(row[0])
+        return value
 
     def record(self, runs: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
         """Write how runs ended, with the number of their attempts, in one transaction."""

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from owlfi import campaign as campaigns
+from owlfi.cli.mistakes import report_errors
 
 Written = Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
@@ -28,16 +29,6 @@ app = typer.Typer(
 
 
 @contextmanager
-def _report_errors() -> Iterator[None]:
-    """As one message."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(1) from None
-
-
-@contextmanager
 def _report_mistakes(*, imports: bool = False) -> Iterator[None]:
     """Mistakes as one message, Ctrl-C as a promise.
 
@@ -50,7 +41,7 @@ def _report_mistakes(*, imports: bool = False) -> Iterator[None]:
     if imports and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        with keep_quiet(), _report_errors():
+        with keep_quiet(), report_errors():
             yield
     except campaigns.TooManyFailuresError as error:
         typer.echo(f"Error: {error}", err=True)
@@ -64,16 +55,17 @@ def _check_study(path: Path) -> Path:
     """What is wrong with the file itself, before anything else is imported."""
     from owlfi.cli.study_file import StudyFile
 
-    with _report_errors():
+    with report_errors():
         StudyFile(path)
     return path
 
 
 def _check_store(path: Path) -> Path:
     """The same."""
+    from owlfi.campaign.database import explain_errors
     from owlfi.campaign.store import Store
 
-    with _report_errors():
+    with report_errors(), explain_errors(path):
         Store.open(path, read_only=True).close()
     return path
 
@@ -252,9 +244,13 @@ def run_study(
     retry_failed: RetryFailed = False,
 ) -> None:
     """Do a whole study: simulate, infer, write the result; the same command resumes it."""
+    from time import perf_counter
+
+    from owlfi.cli.report import report_study
     from owlfi.cli.study_steps import describe_saving, infer, open_study, run_study_design
 
     read, campaign = open_study(study)
+    began = perf_counter()
     with campaign.keep_workers(**read.workers):
         if read.thetas:
             run_study_design(read, campaign, retry_failed=retry_failed)
@@ -265,3 +261,5 @@ def run_study(
     saving = describe_saving(read, campaign)
     if saving:
         typer.echo(saving)
+    seconds = perf_counter() - began
+    typer.echo(f"Written: {report_study(study, read, campaign, result, seconds)}")

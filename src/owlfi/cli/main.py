@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from owlfi.cli import campaign as campaign_cli
+from owlfi.cli.report import report_result
 from owlfi.version import __version__
 
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random numbers.")]
@@ -19,6 +20,9 @@ _OUT = Path("out")
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 app.add_typer(campaign_cli.app, name="campaign")
 app.command("run", epilog="Example: owlfi run study.toml")(campaign_cli.run_study)
+app.command("report", epilog="Example: owlfi report out/abc.npz --problem study.toml")(
+    report_result
+)
 
 
 def _print_version(wanted: bool) -> None:

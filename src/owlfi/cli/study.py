@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 import owlfi
+from owlfi._tools.checks import MOST_COUNT
+from owlfi.campaign.cluster import is_address
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.external import Command
 from owlfi.campaign.recipe import as_recipe
@@ -74,6 +76,7 @@ def read_study(path: str | Path) -> Study:
     Raises StudyError naming the key and the line of a mistake.
     """
     file = StudyFile(Path(path))
+    _check_limits(file)
     simulator = _read_simulator(file)
     method = file.values.get("method", "abc")
     _check_method(file, method)
@@ -95,6 +98,17 @@ def read_study(path: str | Path) -> Study:
         output=file.path.parent / file.values.get("output", "out"),
         plan=_make_plan(file, rule, thetas),
     )
+
+
+def _check_limits(file: StudyFile) -> None:
+    """StudyError for more than fits in memory, and for what is no address."""
+    for key in ("m", "thetas"):
+        if file.values.get(key, 0) > MOST_COUNT:
+            raise file.mistake(key, f"must be at most {MOST_COUNT:,}, got {file.values[key]:,}")
+    address = file.table("run").get("dask")
+    if address is not None and not is_address(address):
+        message = f'must be an address such as "tcp://host:8786", got {address!r}'
+        raise file.mistake("dask", message, table="run")
 
 
 def _read_workers(file: StudyFile) -> dict[str, Any]:

@@ -149,8 +149,11 @@ def construct(text: str) -> Any:
 
 def _evaluate(node: ast.AST, text: str) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if any(word.arg is None for word in node.keywords):
+        words = [word.arg for word in node.keywords]
+        if None in words:
             raise ValueError(f"{text!r} has **, where each keyword must be named")
+        if len({*words}) < len(words):
+            raise ValueError(f"{text!r} gives a keyword twice")
         kind = getattr(owlfi, node.func.id, None)
         if isinstance(kind, type) and issubclass(kind, owlfi.Measure | owlfi.Kernel):
             named = {str(word.arg): _evaluate(word.value, text) for word in node.keywords}

@@ -25,7 +25,10 @@ def make_campaign(study: Study) -> Campaign:
 
     Raises ValueError where the store holds runs of another simulator.
     """
-    study.output.mkdir(parents=True, exist_ok=True)
+    try:
+        study.output.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ValueError(f"output: {study.output} is a file; choose another folder") from None
     return Campaign.create(study.store, study.simulator, exist_ok=True)
 
 

@@ -154,7 +154,7 @@ def _mean(factors: Factors, measure: Measure, u: Float[Array, "m s"]) -> Float[A
     if not all(factor.separable(measure.dim) for factor in factors):
         return _sum_over_scales(factors, measure, lambda gaussian: _mean(gaussian, measure, u))
     if isinstance(measure, Product):
-        pieces = zip(measure.parts, measure.slices, strict=True)
+        pieces = measure.groups
         return reduce(mul, (_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces))
     if isinstance(measure, Family):
         return _coordinates(factors, measure).mean(u).prod(-1)
@@ -179,7 +179,7 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
     if isinstance(first, Family) and isinstance(second, Family):
         return _coordinate_cross(factors, first, second).prod()
     if isinstance(first, Product) and first is second:
-        pieces = zip(first.parts, first.parts, first.slices, strict=True)
+        pieces = [(part, part, columns) for part, columns in first.groups]
     else:
         blocks = independent_blocks(first, second)
         one, other = ([marginal(m, block) for block in blocks] for m in (first, second))
@@ -188,7 +188,7 @@ def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""
                 "the norm of a mixture needs parts of its products that are independent of the "
                 "others in every component; let dependent parts take the same columns in each"
             )
-        pieces = zip(one, other, blocks, strict=True)
+        pieces = list(zip(one, other, blocks, strict=True))
     return reduce(mul, (_cross(_restrict(factors, s), a, b) for a, b, s in pieces))
 
 
@@ -200,7 +200,7 @@ def _self_cross(factors: Factors, mixture: Mixture) -> Float[Array, ""]:
     return reduce(add, [*squares, *pairs])
 
 
-def _restrict(factors: Factors, columns: slice) -> Factors:
+def _restrict(factors: Factors, columns: slice | np.ndarray) -> Factors:
     return tuple(factor.restrict(columns) for factor in factors)
 
 

@@ -22,6 +22,12 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "exchange": "exchange_rates.EXCHANGE",
     "power": "composite_tests.POWER",
     "trust": "trust.TRUST",
+    "trust-bootstrap": "trust_methods.BOOTSTRAP",
+    "trust-mmd-bayes": "trust_methods.MMD_BAYES",
+    "trust-pseudo-marginal": "trust_methods.PSEUDO_MARGINAL",
+    "trust-abc": "trust_methods.ABC",
+    "trust-abc-adjusted": "trust_methods.ADJUSTED",
+    "trust-sequential-abc": "trust_methods.SEQUENTIAL",
     "contamination": "contamination.CONTAMINATION",
 }
 

@@ -16,7 +16,8 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.inference.abc import accept, measure_distances
+from owlfi.inference.abc import accept
+from owlfi.inference.prior_runs import measure_distances
 from owlfi.measures import Uniform
 from owlfi.models import exchange_rates, g_and_k
 from owlfi.points.sequences import iid, sobol

@@ -118,7 +118,7 @@ def _natural_scale(simulator: Simulator, theta: Array) -> np.ndarray:
     if simulator.prior is None:
         return np.abs(np.asarray(theta))
     quartiles = np.repeat([[0.25], [0.75]], len(theta), axis=1)
-    low, high = np.asarray(simulator.prior.joint.from_uniform(quartiles))
+    low, high = np.asarray(simulator.prior.measure.from_uniform(quartiles))
     return high - low
 
 

@@ -31,6 +31,8 @@ class Case(NamedTuple):
     reference: Reference | None = None
     data_sets: Fraction = Fraction(1)
     """In each repeat."""
+    doubt: str = ""
+    """What a good method warns of, known from the problem alone; nothing where it can be solved."""
 
     def numbers(self, repeat: int) -> range:
         """The data sets of one repeat: more repeats leave those of the first as they are."""

@@ -155,7 +155,11 @@ SMOOTH = {
         reference=by_search(copula_log_likelihood),
     ),
     "shifted log-normal": Case(
-        shifted_log_normal, (1.0, 0.5, 0.25), 100, reference=by_formula(fit_shifted_log_normal)
+        shifted_log_normal,
+        (1.0, 0.5, 0.25),
+        100,
+        reference=by_formula(fit_shifted_log_normal),
+        doubt="a ridge that reaches the end of the prior",
     ),
     "exponential, 1e-6": Case(
         tiny_units,
@@ -173,6 +177,7 @@ SMOOTH = {
         50,
         VStatistic(256, iid),
         reference=by_formula(fit_mean_at_a_bound),
+        doubt="a truth within a standard error of the end of the prior",
     ),
     "skew normal": Case(
         skew_normal,
@@ -180,5 +185,6 @@ SMOOTH = {
         20_000,
         VStatistic(64, sobol),
         reference=by_search(skew_normal_log_likelihood),
+        doubt="far fewer points than observations",
     ),
 }

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.inference.abc import measure_distances
+from owlfi.inference.prior_runs import measure_distances
 from owlfi.kernels import SquaredExponential
 from owlfi.measures import Normal
 from owlfi.mmd import squared_mmd

@@ -1,15 +1,23 @@
 """How strongly the squared MMD speaks in a generalised posterior exp(-beta·MMD²)·prior.
 
 Since MMD² is at most 2 for kernels up to 1, beta = 1 barely moves the prior, whatever the data.
+One beta cannot be right for several parameters: draws of the calibrated posterior are therefore
+stretched around their mode until their covariance is that of the estimate.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from scipy.stats import chi2
 
 from owlfi._tools.checks import positive
 from owlfi.inference.minimum_distance import Fit
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.problem.real_line import log_slope, to_real
+
+_QUARTILES = 1.35  # standard deviations between them
+_BEYOND, _REACH = 1e-4, 2.0  # a share of normal draws, and how much farther others may lie
+_FEWEST = 20  # draws around the mode, for each parameter
 
 
 def calibrated_beta(sandwich: Sandwich) -> float:
@@ -53,3 +61,38 @@ def real_covariance(fit: Fit) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
     sd = jnp.sqrt(jnp.diag(fit.sandwich.covariance)) / slope
     shrink = jnp.minimum(1.0, fit.objective.widths / sd) / slope
     return v, fit.sandwich.covariance * jnp.outer(shrink, shrink)
+
+
+def match_covariance(
+    fit: Fit, beta: float, v: Float[np.ndarray, "chains n p"]
+) -> Float[np.ndarray, "chains n p"]:
+    """Draws on the real line, moved so that they are as uncertain as the estimate in every pair.
+
+    Those around the mode are mapped by A with A C Aᵀ = Σ (Ribatet, Cooley and Davison 2012), C
+    their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
+    the mode belong to another one, and stay.
+    """
+    mode, covariance = (np.asarray(array) for array in real_covariance(fit))
+    ends = fit.objective.ends
+    prior = np.diag((_QUARTILES / np.asarray(fit.objective.widths)) ** 2)
+    wanted = np.linalg.inv(np.linalg.inv(covariance) + prior)
+    flat = v.reshape(-1, v.shape[-1])
+    near = _are_near(fit, beta, flat - mode, prior)
+    if near.sum() < _FEWEST * len(mode):
+        return v
+    found = np.cov(flat[near].T).reshape(wanted.shape)
+    turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(found))
+    centre = np.asarray(to_real(fit.theta, ends))
+    moved = centre + (flat - flat[near].mean(0)) @ turn.T
+    return np.where(near[:, None], moved, flat).reshape(v.shape)
+
+
+def _are_near(
+    fit: Fit, beta: float, moved: Float[np.ndarray, "n p"], prior: Float[np.ndarray, "p p"]
+) -> Bool[np.ndarray, " n"]:
+    """Whether draws lie where those of one mode would, by the Hessian there."""
+    ends = fit.objective.ends
+    slope = np.exp(np.asarray(log_slope(to_real(fit.minimum.theta, ends), ends)))
+    precision = beta * np.asarray(fit.sandwich.hessian) * np.outer(slope, slope) + prior
+    distance = ((moved @ precision) * moved).sum(1)
+    return distance < _REACH**2 * chi2.isf(_BEYOND, moved.shape[1])

@@ -13,25 +13,46 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
-from owlfi.inference.search.assess import Assessed, assess
+from owlfi._tools.progress import begin_step, show_bars
+from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
-from owlfi.inference.search.roughness import is_rough
+from owlfi.inference.search.regressed import Regressed, regressed
+from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import coarsen, compare_starts
+from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import Estimate, announce
 
+_STEPS = 5  # of a search, mostly
+_AFTER = 3  # steps with tuned weights, and slopes at the end
 
+
+def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
+    """The calls of `find_minimum`, about: searches may take twice as many steps."""
+    simulator, few = problem.simulator, comparison_points(rule.m)
+    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
+    looked = look_calls(simulator, few, most=False)
+    searched = (refined * _STEPS + _AFTER) * simulator.slope_calls(rule.m)
+    return begun + looked + searched + DESIGNS * rule.m
+
+
+def _expect(rule: Rule, problem: Problem, starts: int, refined: int) -> Expected:
+    return Expected(*[expect_fit(rule, problem, starts, refined)] * 2)
+
+
+@limit_calls(_expect)
 def minimum_distance(
     key: Key[Array, ""],
     problem: Problem,
@@ -42,24 +63,30 @@ def minimum_distance(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    progress: bool = False,
+    max_calls: int | None = None,
 ) -> Estimate:
     """The parameters with the smallest squared MMD, with standard errors.
 
     starts: how many points of the prior are simulated, besides those that the rule has simulated.
-    refined: from how many of the best a search begins.
+    refined: how many searches on all points at most: one for each of the different places to which
+        three times as many searches on 64 points lead. With 1, one from the best start.
     steps: the most that a search may take.
     whiten: fit once more with a kernel on data in whose coordinates the model at the first estimate
         is normal and uncorrelated, from 20 simulations a column or more. Where columns are
         correlated or skewed, this uses the data better.
     retune: fit once more with weights tuned to the simulations at the first estimate, on the same
         points. Done where the rule tunes its weights, unless False; with True for any points.
+    progress: show what is done.
+    max_calls: the most rows that the simulator may compute; no answer can be given
+        where they end before the errors are known.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
     with bounds are transformed to the real line. Ctrl-C during the first searches returns the best
     of those that are finished.
 
-    Raises ValueError for discrete parameters, where the simulations fail at every start, and for
-    a U-statistic to retune.
+    Raises ValueError for discrete parameters, where the simulations fail at every start, for a
+    U-statistic to retune, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -78,6 +105,7 @@ def minimum_distance(
         steps=steps,
         whiten=whiten,
         retune=retune,
+        progress=progress,
     )
     estimate = Estimate(
         problem.prior.names,
@@ -132,6 +160,12 @@ class Fit(NamedTuple):
     def reach(self) -> Reach:
         return self.assessed.reach
 
+    @property
+    def regressed(self) -> Regressed | None:
+        """The squared MMD around the estimate by regression, where simulations are rough."""
+        scatter = self.assessed.landing.scatter
+        return regressed(scatter) if self.rough and scatter is not None else None
+
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
     ) -> Minimum:
@@ -140,6 +174,9 @@ class Fit(NamedTuple):
         All are shifted alike.
         """
         landing = self.assessed.landing
+        if observed is None:  # the rows that fill a rung have no share
+            more = len(self.objective.observed) - shares.shape[1]
+            shares = jnp.pad(shares, ((0, 0), (0, more)))
         found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
         low, high = self.objective.ends
         moved = found.theta + (self.theta - landing.minimum.theta)[None]
@@ -157,33 +194,43 @@ def find_minimum(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    progress: bool = False,
 ) -> Fit:
     """The work of `minimum_distance`, with everything it finds on its way."""
-    _check(method, problem, as_rule(rule), retune)
+    problem, rule = as_problem(problem), as_rule(rule)
+    _check(method, problem, rule, retune)
     as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
-    quadrature_key, start_key, design_key = split_key(key, 3)
-    first = Stage(problem, rule.quadrature(quadrature_key, problem))
-    checked = problem.check_determined(problem.prior.starts(start_key, starts), first.quadrature)
-    tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-    nearest = as_jax(np.asarray(tried.thetas)[0])
-    rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
-    way: Way = ByRegression(steps) if rough else BySlopes(steps)
-    wide = search_widely(first, way, tried, refined)
-    white_key = jax.random.fold_in(start_key, 1) if whiten else None
-    tune_key = jax.random.fold_in(start_key, 2)
-    last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
-    found = assess(design_key, rule, last, way, best)
-    spent = wide.calls + more + found.calls.search
-    beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
-    return Fit(
-        last.objective,
-        found,
-        last.squared_mmd(found.landing.minimum.value),
-        spent + beside,
-        0 if found.way.rough else problem.simulator.derivative_calls(spent),
-        _join_traces(first, wide.best, last, found.landing),
-        describe_fit(last, wide, found, tried),
-    )
+    as_truth("whiten", whiten)
+    with show_bars(progress):
+        quadrature_key, start_key, design_key = split_key(key, 3)
+        begin_step("Weights")
+        first = Stage(problem, rule.quadrature(quadrature_key, problem))
+        begin_step("Starts")
+        checked = problem.check_determined(
+            problem.prior.starts(start_key, starts), first.quadrature
+        )
+        tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
+        nearest = as_jax(np.asarray(tried.thetas)[0])
+        rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
+        way: Way = ByRegression(steps) if rough else BySlopes(steps)
+        begin_step("Search")
+        wide = search_widely(first, way, tried, refined)
+        white_key = jax.random.fold_in(start_key, 1) if whiten else None
+        tune_key = jax.random.fold_in(start_key, 2)
+        last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
+        begin_step("Standard errors")
+        found = assess(design_key, rule, last, way, best)
+        spent = wide.calls + more + found.calls.search
+        beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
+        return Fit(
+            last.objective,
+            found,
+            last.squared_mmd(found.landing.minimum.value),
+            spent + beside,
+            0 if found.way.rough else problem.simulator.derivative_calls(spent),
+            _join_traces(first, wide.best, last, found.landing),
+            describe_fit(last, wide, found, tried),
+        )
 
 
 def _adapt(
@@ -230,5 +277,5 @@ def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> No
             f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
             "rejection_abc"
         )
-    if retune:
+    if retune is not None and as_truth("retune", retune):
         rule.check_weighted("retune=True")

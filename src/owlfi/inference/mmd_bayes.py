@@ -1,34 +1,47 @@
 """MMD-Bayes: the generalised posterior exp(-beta·MMD²)·prior, sampled by NUTS (Chérief-Abdellatif
 and Alquier 2020).
 
-One fixed quadrature makes it a smooth density, known up to a constant. For simulators without
-derivatives see `pseudo_marginal`.
+One fixed quadrature makes it a smooth density, known up to a constant. Where simulations are rough
+in theta, so does the regression of their embedding over thetas around the estimate. For simulators
+without derivatives see `pseudo_marginal`.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.libraries import blackjax
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.health import tell_divergent
-from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.learning_rate import (
+    check_beta,
+    choose_beta,
+    match_covariance,
+    real_covariance,
+)
+from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.regressed import Regressed
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, afford, limit_calls, take_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
 
 _CHUNK = 50  # draws of every chain between two moves of the progress bar
+_LEAPS = 4  # simulations on all points for a draw of NUTS, mostly
 
 
 class Chains(NamedTuple):
@@ -48,6 +61,13 @@ class Draws(NamedTuple):
     divergent: Array
 
 
+def _expect(rule: Rule, problem: Problem, draws: int, chains: int, warmup: int) -> Expected:
+    each = chains * _LEAPS * rule.m
+    begun = expect_fit(rule, problem) + warmup * each
+    return Expected(begun, begun + draws * each)
+
+
+@limit_calls(_expect)
 def mmd_bayes(
     key: Key[Array, ""],
     problem: Problem,
@@ -57,19 +77,25 @@ def mmd_bayes(
     draws: int = 1000,
     chains: int = 4,
     warmup: int = 300,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws of the generalised posterior for simulators in JAX.
 
-    beta: how strongly the data count. Where left out, it is calibrated so that the posterior is
-        as wide as the minimum-distance estimate is uncertain, and grows with n.
+    beta: how strongly the data count; 1 is the paper's choice. Where left out, it is calibrated so
+        that the posterior is as wide as the minimum-distance estimate is uncertain, and the draws
+        are stretched until that holds for every parameter and pair of them.
     draws: of each chain, after `warmup` steps that tune it.
+    max_calls: the most rows that the simulator may compute; looked at after the warm-up and
+        after every 50 draws, with the calls of the last 50 as the price of the next.
     progress: show a bar; Ctrl-C returns the draws that are finished.
 
     `about` has beta, R-hat and the effective number of draws of each parameter, and the share of
     divergent steps.
 
-    Raises ValueError for discrete parameters, and for simulators or priors without derivatives.
+    Raises ValueError for discrete parameters, simulators or priors without derivatives, a given
+    beta where derivatives do not tell how y changes (counts, jumps, chaos), and too few calls for
+    the warm-up.
 
     >>> import owlfi
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
@@ -80,43 +106,51 @@ def mmd_bayes(
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
     ((400, 1), True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
-    fit = find_minimum("mmd_bayes", fit_key, problem, rule)
-    if fit.rough:
+    fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
+    if fit.rough and beta is not None:
         raise ValueError(
-            "mmd_bayes needs the derivatives of the simulator, but they do not tell how y changes "
-            "with theta: it is rounded, counts, jumps or chaotic; use pseudo_marginal or "
-            "posterior_bootstrap"
+            f"mmd_bayes with beta = {beta} needs the derivatives of the simulator, but they do not "
+            "tell how y changes with theta: it is rounded, counts, jumps or chaotic; leave beta "
+            "out, or use pseudo_marginal"
         )
-    target = Target(fit.objective, problem.prior, jnp.array(choose_beta(fit, beta)))
+    objective = fit.regressed or fit.objective
+    target = Target(objective, problem.prior, jnp.array(choose_beta(fit, beta)))
     start = _starts(start_key, *real_covariance(fit), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)
+    take_calls(int(taken) * fit.objective.m)
     parts = split_chunks(draws, _CHUNK)
 
     def steps(now: Chains) -> Iterator[Draws]:
+        price = int(taken) * fit.objective.m / warmup  # of a draw of every chain
         for number, part in enumerate(parts):
+            afford(1, math.ceil(price * len(part)))
             now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
-            yield jax.block_until_ready(made)
+            take_calls(int(made.simulated) * fit.objective.m)
+            price = int(made.simulated) * fit.objective.m / len(part)
+            yield made
 
     done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
-    v = jnp.concatenate([made.v for made in done], 1)
+    v = np.concatenate([made.v for made in done], 1)
+    v = match_covariance(fit, float(target.beta), v) if beta is None else v
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
-    calls = fit.calls + evaluations * fit.objective.m
+    calls = fit.calls + (0 if fit.rough else evaluations * fit.objective.m)
     stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
     told = (*fit.warnings, *stopped, *tell_divergent(divergent))
-    return announce(join_chains(problem.prior, v, calls, about, told))
+    return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
 
 
 class Target(eqx.Module):
     """The log density of the generalised posterior on the real line, up to a constant."""
 
-    objective: Objective
+    objective: Objective | Regressed
     prior: Prior
     beta: Float[Array, ""]
 
@@ -130,7 +164,7 @@ def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tu
     return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 
 
-@eqx.filter_jit
+@compile_quickly
 def _warm_up(
     key: Key[Array, ""], target: Target, starts: Array, covariance: Array, steps: int
 ) -> tuple[Chains, Array]:
@@ -149,7 +183,7 @@ def _warm_up(
     return chains, taken.sum()
 
 
-@eqx.filter_jit
+@compile_quickly
 def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Draws]:
     kernel = blackjax().nuts.build_kernel()
 

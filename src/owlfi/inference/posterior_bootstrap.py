@@ -1,7 +1,8 @@
 """The posterior bootstrap: nonparametric learning (Lyddon et al. 2018, Dellaporta et al. 2022).
 
 Uncertainty is about the distribution of the data: Dirichlet weights on the observations, and the
-minimum-distance estimate of each weighting. It needs no likelihood and no learning rate.
+minimum-distance estimate of each weighting. It needs no likelihood and no learning rate. Points
+vary with the weights: each draw is moved as another choice of the designs would move the estimate.
 """
 
 from collections.abc import Iterator
@@ -11,22 +12,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi._tools.checks import as_array, as_count
-from owlfi._tools.keys import as_key
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count, plain_number
+from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.newton import Minimum
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import simulate
+from owlfi.problem.spending import Expected, is_limited, limit_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import unweighted
 
 _CHUNK = 50  # fits between two moves of the progress bar
+_STEPS = 3  # of a search from the estimate, mostly
 
 
+def _expect(rule: Rule, problem: Problem, draws: int) -> Expected:
+    fit = expect_fit(rule, problem)
+    return Expected(fit, fit + draws * _STEPS * problem.simulator.slope_calls(rule.m))
+
+
+@limit_calls(_expect)
 def posterior_bootstrap(
     key: Key[Array, ""],
     problem: Problem,
@@ -35,20 +45,24 @@ def posterior_bootstrap(
     draws: int = 500,
     prior_strength: float = 0.0,
     pseudo_samples: int = 100,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws of the parameters, each the minimum-distance estimate of randomly weighted data.
 
-    draws: how many; each is one search from the estimate, on the same quadrature.
+    draws: how many; each is one search from the estimate, moved as far as the choice of the points
+        may move it, by what other designs of the rule gave at the estimate.
     prior_strength: how many observations the prior is worth. Each draw then has data from the
         prior predictive beside the observations.
     pseudo_samples: how many rows stand for it, at one simulator call each.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C returns the draws that are finished.
 
     Draws whose search failed are left out, and counted in `about`.
 
-    Raises ValueError for discrete parameters, a negative prior_strength, and where no search
-    converges.
+    Raises ValueError for discrete parameters, a negative prior_strength, where no search converges,
+    and for too few calls to fit the data.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -58,12 +72,13 @@ def posterior_bootstrap(
     >>> owlfi.posterior_bootstrap(jax.random.key(1), problem, rule, draws=50).draws.shape
     (50, 2)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
-    if not float(as_array("prior_strength", prior_strength)) >= 0:
+    if not plain_number("prior_strength", prior_strength) >= 0:
         raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
     fit_key, key = jax.random.split(as_key(key))
-    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule)
-    parts = split_chunks(draws, _CHUNK)
+    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
+    parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 
     def steps() -> Iterator[Minimum]:
@@ -75,7 +90,8 @@ def posterior_bootstrap(
             yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
-    theta = jnp.concatenate([minimum.theta for minimum in minima])
+    found = np.concatenate([minimum.theta for minimum in minima])
+    theta = as_jax(_vary_designs(jax.random.fold_in(key, len(parts)), problem, fit, found))
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
@@ -89,6 +105,20 @@ def posterior_bootstrap(
     weights = jnp.full(count, 1 / count)
     told = (*fit.warnings, *_tell_draws(good, draws))
     return announce(Posterior(problem.prior.names, theta[good], weights, calls, 1, about, told))
+
+
+def _vary_designs(
+    key: Key[Array, ""], problem: Problem, fit: Fit, theta: Float[np.ndarray, "b p"]
+) -> Float[np.ndarray, "b p"]:
+    """Draws as wide as the errors of an estimate, with n - p degrees of freedom and its points."""
+    n, p = len(problem.observed), theta.shape[1]
+    centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
+    wider = ((n + 1) / max(n - p, 1)) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
+    spread = np.asarray(fit.sandwich.by_designs)
+    sizes, directions = np.linalg.eigh(np.where(np.isfinite(spread), spread, 0.0))
+    noise = numpy_generator(key).normal(size=theta.shape) * np.sqrt(np.maximum(sizes, 0.0))
+    moved = centre + wider * (theta - centre) + noise @ directions.T
+    return np.clip(moved, low, high)
 
 
 def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 The points are part of the state, so the target is prior(theta) · E_u exp(-beta·MMD²_u(theta)): the
 mean over designs of the exponential, not the exponential of the mean. The better the quadrature,
-the less they differ.
+the less they differ. Simulations that are rough in theta would let a chain stay wherever one design
+comes near to the data by luck; their embedding is regressed on theta instead.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +19,19 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
 from owlfi.inference.chains import join_chains
-from owlfi.inference.learning_rate import check_beta, choose_beta, real_covariance
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.learning_rate import (
+    check_beta,
+    choose_beta,
+    match_covariance,
+    real_covariance,
+)
+from owlfi.inference.minimum_distance import expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, value_at
-from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule
+from owlfi.inference.search.regressed import Regressed, regressed_value
+from owlfi.problem.prior import log_prior
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
 
@@ -37,13 +44,15 @@ Design = Any
 
 
 class Noise(NamedTuple):
-    """How points are first drawn, how they move, and the objective on them."""
+    """How points are first drawn, how they move, and the squared MMD on them."""
 
     first: Callable[[np.random.Generator], Design]
     move: Callable[[np.random.Generator, Design], Design]
-    objective: Callable[[Design], Objective]
+    value: Callable[[Design, Array], Array]
+    """Less its data term."""
     calls: int = 0
     """Simulator calls that tuned the designs."""
+    calls_a_step: int = 0
 
 
 class State(NamedTuple):
@@ -54,6 +63,12 @@ class State(NamedTuple):
     log_density: float
 
 
+def _expect(rule: Rule, problem: Problem, draws: int, chains: int, designs: int) -> Expected:
+    begun = expect_fit(rule, problem) + designs * rule.tuning_calls(problem)
+    return Expected(begun, begun + chains * (draws + draws // 5 + 1) * rule.m)
+
+
+@limit_calls(_expect)
 def pseudo_marginal(
     key: Key[Array, ""],
     problem: Problem,
@@ -63,6 +78,7 @@ def pseudo_marginal(
     draws: int = 1000,
     chains: int = 4,
     designs: int = 16,
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draws of prior(theta) · E_u exp(-beta·MMD²_u(theta)) by Metropolis steps.
@@ -71,16 +87,23 @@ def pseudo_marginal(
     draws: of each chain; the first fifth of it is run before and thrown away.
     designs: of the bank that the rule draws beforehand; the mean over u is over these. Rules with
         independent points and equal weights have no bank: their points move a little in each step.
+    max_calls: the most rows that the simulator may compute; fewer draws are made where they do
+        not do.
     progress: show a bar; Ctrl-C returns the draws that are finished.
 
-    Raises ValueError for discrete parameters.
+    Raises ValueError for discrete parameters, and too few calls to fit the data.
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("pseudo_marginal", fit_key, problem, rule)
+    fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     rate, random = choose_beta(fit, beta), numpy_generator(key)
-    noise = _choose_noise(bank_key, problem, rule, fit.objective, designs)
+    smooth = fit.regressed if beta is None else None
+    if smooth is None:
+        noise = _choose_noise(bank_key, problem, rule, fit.objective, designs)
+    else:
+        noise = _without_noise(smooth)
     centre, covariance = (np.asarray(array) for array in real_covariance(fit))
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
     log_density = _log_density(problem, rate, noise)
@@ -104,8 +127,9 @@ def pseudo_marginal(
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
     v = v[:, min(warmup, v.shape[1] // 5) :]
+    v = match_covariance(fit, rate, v) if beta is None else v
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
-    calls = fit.calls + noise.calls + chains * (len(history) + 1) * fit.objective.m
+    calls = fit.calls + noise.calls + chains * (len(history) + 1) * noise.calls_a_step
     told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))
     return announce(join_chains(problem.prior, jnp.asarray(v), calls, about, told))
 
@@ -117,14 +141,11 @@ def _log_density(
 
     def log_density(place: np.ndarray, design: Design) -> float:
         v = jnp.asarray(place)
-        value = value_at(noise.objective(design), v)
-        total = float(_log_prior(problem.prior, v)) - beta * float(value)
+        value = noise.value(design, v)
+        total = float(log_prior(problem.prior, v)) - beta * float(value)
         return total if np.isfinite(total) else -np.inf
 
     return log_density
-
-
-_log_prior = compile_where_it_runs(Prior.real_log_density)
 
 
 def _choose_noise(
@@ -139,7 +160,20 @@ def _choose_noise(
         return design if random.uniform() < _SAME_DESIGN else random.integers(designs)
 
     calls = sum(design.tuning_calls for design in bank)
-    return Noise(lambda random: random.integers(designs), move, lambda i: objectives[int(i)], calls)
+    return Noise(
+        lambda random: random.integers(designs),
+        move,
+        lambda i, v: value_at(objectives[int(i)], v),
+        calls,
+        objective.m,
+    )
+
+
+def _without_noise(objective: Regressed) -> Noise:
+    """The points of the simulations around the estimate, which stay."""
+    return Noise(
+        lambda _: None, lambda _, design: design, lambda _, v: regressed_value(objective, v)
+    )
 
 
 def _correlate_noise(problem: Problem, objective: Objective) -> Noise:
@@ -147,12 +181,13 @@ def _correlate_noise(problem: Problem, objective: Objective) -> Noise:
     shape = objective.points.shape
     rest = (1 - _CORRELATION**2) ** 0.5
 
-    def on(scores: Design) -> Objective:
+    def value(scores: Design, v: Array) -> Array:
         u = problem.simulator.measure.from_uniform(jnp.asarray(ndtr(scores)))
-        return objective.on(u, objective.weights)
+        return value_at(objective.on(u, objective.weights), v)
 
     return Noise(
         lambda random: random.standard_normal(shape),
         lambda random, scores: _CORRELATION * scores + rest * random.standard_normal(shape),
-        on,
+        value,
+        calls_a_step=objective.m,
     )

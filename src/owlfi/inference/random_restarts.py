@@ -13,19 +13,22 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
-from owlfi.inference.search.assess import measure_errors
+from owlfi._tools.progress import begin_step, show_bars
+from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.starts import compare_starts, comparison_points
 from owlfi.inference.search.ways import BySlopes, Landing
-from owlfi.problem.problem import Problem
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import Expected, limit_calls, take_calls
 from owlfi.results import Estimate, announce
 
 _ADAM = optax.adam(0.04)  # one object, one compilation
@@ -33,6 +36,14 @@ _FLAT = 1e-6
 _MATTERS = 0.01  # a tenth of a standard error
 
 
+def _expect(problem: Problem, rule: Rule, starts: int, restarts: int, steps: int) -> Expected:
+    begun = rule.tuning_calls(problem) or CHECK_CALLS
+    compared = starts * comparison_points(rule.m)
+    calls = begun + compared + (restarts * steps + DESIGNS + 1) * rule.m  # and the errors
+    return Expected(calls, calls)
+
+
+@limit_calls(_expect)
 def random_restarts(
     key: Key[Array, ""],
     problem: Problem,
@@ -42,14 +53,18 @@ def random_restarts(
     restarts: int = 10,
     steps: int = 200,
     optimizer: optax.GradientTransformation | None = None,
+    progress: bool = False,
+    max_calls: int | None = None,
 ) -> Estimate:
     """The minimum-distance estimate by gradient descent from the best of some starts.
 
     starts, restarts, steps: I, R and S of Algorithm 2.
     optimizer: any of optax; Adam with step size 0.04 where left out.
+    progress: show what is done.
+    max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
-    Raises ValueError for discrete parameters, simulators without derivatives, and where the
-    simulations fail at every start.
+    Raises ValueError for discrete parameters, simulators without derivatives, where the simulations
+    fail at every start, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -60,18 +75,27 @@ def random_restarts(
     >>> estimate.theta.round(1), estimate.calls
     (Array([3., 1.], dtype=float64), 13540)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
     as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
+    chosen = _ADAM if optimizer is None else optimizer
+    as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
     quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
-    stage = Stage(problem, as_rule(rule).quadrature(quadrature_key, problem))
-    checked = problem.check_determined(problem.prior.starts(start_key, starts), stage.quadrature)
-    tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
-    chosen = _ADAM if optimizer is None else optimizer
-    best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
-    landing = _as_landing(best)
-    errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
-    evaluated = stage.objective.m * len(tried.thetas[:restarts]) * steps + errors.calls.search
+    with show_bars(progress):
+        begin_step("Weights and starts")
+        stage = Stage(problem, rule.quadrature(quadrature_key, problem))
+        drawn = problem.prior.starts(start_key, starts)
+        checked = problem.check_determined(drawn, stage.quadrature)
+        tried = compare_starts(start_key, problem, stage.objective, stage.quadrature, starts)
+        begin_step("Descents")
+        descent = stage.objective.m * len(tried.thetas[:restarts]) * steps
+        take_calls(descent)
+        best = _descend(stage.objective, tried.thetas[:restarts], chosen, steps)
+        begin_step("Standard errors")
+        landing = _as_landing(best)
+        errors = measure_errors(design_key, rule, stage, BySlopes(), landing)
+    evaluated = descent + errors.calls.search
     values = stage.squared_mmd(best.values)
     estimate = Estimate(
         problem.prior.names,

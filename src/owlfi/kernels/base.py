@@ -9,11 +9,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, positive
 from owlfi._tools.display import write, write_call
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
+
+Columns = slice | np.ndarray
+"""Some of the coordinates."""
 
 
 class Kernel(eqx.Module):
@@ -138,7 +142,7 @@ class CoordinateKernel(Kernel):
         """Positive differences at which to split an integral of `along`."""
 
     @abc.abstractmethod
-    def restrict(self, coordinates: slice) -> "CoordinateKernel":
+    def restrict(self, coordinates: Columns) -> "CoordinateKernel":
         """The kernel on some of the coordinates."""
 
     @abc.abstractmethod
@@ -170,7 +174,7 @@ class ProductKernel(CoordinateKernel):
         width = max(p.shape[1] for p in panels)
         return jnp.concatenate([jnp.broadcast_to(p, (p.shape[0], width)) for p in panels])
 
-    def restrict(self, coordinates: slice) -> "ProductKernel":
+    def restrict(self, coordinates: Columns) -> "ProductKernel":
         return ProductKernel(tuple(f.restrict(coordinates) for f in self._coordinate_factors()))
 
     def separable(self, dim: int) -> bool:
@@ -338,6 +342,6 @@ def check_coordinates(kernel: CoordinateKernel, dim: int) -> None:
             )
 
 
-def take(value: Array, coordinates: slice) -> Array:
+def take(value: Array, coordinates: Columns) -> Array:
     """A parameter of some coordinates; one number serves all of them."""
     return value[coordinates] if value.ndim and value.shape[0] > 1 else value

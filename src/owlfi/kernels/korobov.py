@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.checks import as_count, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import bernoulli_polynomial
-from owlfi.kernels.base import CoordinateKernel, take
+from owlfi.kernels.base import Columns, CoordinateKernel, take
 from owlfi.kernels.separable import product_over_coordinates
 
 
@@ -51,7 +51,7 @@ class Korobov(CoordinateKernel):
     def panels(self) -> Float[Array, "p #s"]:
         return jnp.arange(0.5, 40.5, 0.5)[:, None] * jnp.atleast_1d(self.period)[None]
 
-    def restrict(self, coordinates: slice) -> "Korobov":
+    def restrict(self, coordinates: Columns) -> "Korobov":
         return Korobov(self.alpha, take(self.weight, coordinates), take(self.period, coordinates))
 
     def separable(self, dim: int) -> bool:

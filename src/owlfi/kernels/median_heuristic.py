@@ -14,6 +14,7 @@ import scipy
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, is_traced
+from owlfi._tools.progress import track_steps
 from owlfi._tools.special import safe_sqrt
 from owlfi.kernels import squared_distances
 
@@ -174,7 +175,9 @@ def _scan(x: np.ndarray, interval: _Interval) -> _Bracket:
             return _count(_upper_block(x, start), interval)
 
     with ThreadPoolExecutor(cpu_count()) as threads:  # NumPy leaves the interpreter lock
-        return _join(list(threads.map(scan_rows, range(0, len(x) - 1, _ROWS))))
+        starts = range(0, len(x) - 1, _ROWS)
+        parts = track_steps(threads.map(scan_rows, starts), len(starts), "Median distance")
+        return _join(list(parts))
 
 
 def _scan_line(x: np.ndarray, interval: _Interval) -> _Bracket:

@@ -13,10 +13,12 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import is_traced, plain_number, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import scaled_bessel_k
 from owlfi.kernels.base import (
+    Columns,
     CoordinateKernel,
     as_samples,
     check_coordinates,
@@ -75,11 +77,13 @@ class RadialKernel(CoordinateKernel):
     def panels(self) -> Float[Array, "p #s"]:
         return _multiples(_EXPONENTIAL_PANELS, self.lengthscale)
 
-    def restrict(self, coordinates: slice) -> "RadialKernel":
+    def restrict(self, coordinates: Columns) -> "RadialKernel":
         return eqx.tree_at(lambda k: k.lengthscale, self, take(self.lengthscale, coordinates))
 
     def stretch(self, factor: Any) -> "RadialKernel":
-        return eqx.tree_at(lambda k: k.lengthscale, self, factor * self.lengthscale)
+        xp = numpy_for(factor, self.lengthscale)
+        stretched = as_jax(xp.asarray(factor) * xp.asarray(self.lengthscale))
+        return eqx.tree_at(lambda k: k.lengthscale, self, stretched)
 
     def separable(self, dim: int) -> bool:
         return dim == 1

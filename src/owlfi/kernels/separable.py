@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import brief
-from owlfi.kernels.base import CoordinateKernel, as_samples, check_coordinates
+from owlfi.kernels.base import Columns, CoordinateKernel, as_samples, check_coordinates
 
 
 def _check_separable(kernel: Any) -> CoordinateKernel:
@@ -43,7 +43,7 @@ class Separable(CoordinateKernel):
     def panels(self) -> Float[Array, "p #s"]:
         return self.kernel.panels()
 
-    def restrict(self, coordinates: slice) -> "Separable":
+    def restrict(self, coordinates: Columns) -> "Separable":
         return Separable(self.kernel.restrict(coordinates))
 
     def separable(self, dim: int) -> bool:

@@ -13,6 +13,7 @@ from owlfi.measures.families import (
     Uniform,
 )
 from owlfi.measures.frozen import FrozenContinuous, FrozenDiscrete, as_measure
+from owlfi.measures.joint import LogDensity, MultivariateNormal
 from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
 from owlfi.measures.rotated import Rotated, by_scores, parts_of, scores_of
 from owlfi.measures.rotation import Rotation, rotation_to

@@ -14,7 +14,10 @@ from owlfi._tools.arrays import as_jax, next_rung
 from owlfi._tools.checks import as_array, as_count, as_rows, check_size, is_traced
 from owlfi._tools.display import write_arguments, write_call
 from owlfi._tools.keys import draw_levels
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
+
+_FEWEST = 128  # rows to compile quantiles for
 
 
 class Measure(eqx.Module):
@@ -74,7 +77,7 @@ class Measure(eqx.Module):
         if is_traced(levels, self) or not self.traceable:
             return self.at_levels(levels)
         rows = np.asarray(levels).reshape(-1, self.dim)
-        padded = np.full((next_rung(len(rows)), self.dim), 0.5)
+        padded = np.full((next_rung(max(len(rows), _FEWEST)), self.dim), 0.5)
         padded[: len(rows)] = rows
         found = np.asarray(_compiled_at_levels(self, as_jax(padded)))[: len(rows)]
         return as_jax(found.reshape(levels.shape))
@@ -86,7 +89,7 @@ class Measure(eqx.Module):
         return self.from_uniform(draw_levels(key, shape))
 
 
-@eqx.filter_jit
+@compile_quickly
 def _compiled_at_levels(measure: Measure, levels: Float[Array, "n s"]) -> Float[Array, "n s"]:
     return measure.at_levels(levels)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -13,9 +14,10 @@ from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, is_traced
 from owlfi._tools.display import write_arguments
 from owlfi._tools.ranks import lift
-from owlfi.measures.base import Family, Measure, as_coordinates
+from owlfi.measures.base import Family, LineFamily, Measure, as_coordinates
 from owlfi.measures.discrete import DiscreteFamily, as_probabilities
 from owlfi.measures.frozen import as_measure
+from owlfi.measures.joint import MultivariateNormal
 
 _BISECTIONS = 200
 
@@ -66,14 +68,35 @@ class Product(Measure):
         numpy = numpy_for(lows, highs)
         return as_jax(numpy.concatenate(lows)), as_jax(numpy.concatenate(highs))
 
+    @property
+    def groups(self) -> list[tuple[Measure, slice | np.ndarray]]:
+        """Measures and their columns, parts of one family as one: programs grow with the groups."""
+        found: dict[Any, list[tuple[Measure, slice]]] = {}
+        for part, columns in zip(self.parts, self.slices, strict=True):
+            alike = type(part) if isinstance(part, LineFamily) else id(part)
+            found.setdefault(alike, []).append((part, columns))
+        return [_join(group) for group in found.values()]
+
     def at_levels(self, v: Array) -> Array:
-        pieces = [p.at_levels(v[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
-        return jnp.concatenate(pieces, -1)
+        groups = self.groups
+        pieces = [measure.at_levels(v[..., columns]) for measure, columns in groups]
+        places = np.concatenate([np.arange(self.dim)[columns] for _, columns in groups])
+        return jnp.concatenate(pieces, -1)[..., np.argsort(places)]
 
     def log_density(self, u: Any) -> Array:
         u = as_coordinates("u", u, self.dim)
-        pieces = [p.log_density(u[..., s]) for p, s in zip(self.parts, self.slices, strict=True)]
+        pieces = [measure.log_density(u[..., columns]) for measure, columns in self.groups]
         return jnp.stack(pieces).sum(0)
+
+
+def _join(parts: list[tuple[Measure, slice]]) -> tuple[Measure, slice | np.ndarray]:
+    """Parts of one family as one measure, and the columns of all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    measures, columns = zip(*parts, strict=True)
+    places = [np.arange(own.start, own.stop) for own in columns]
+    joined = jax.tree.map(lambda *leaves: numpy_for(leaves).concatenate(leaves), *measures)
+    return jax.tree.map(as_jax, joined), np.concatenate(places)
 
 
 class Mixture(Measure):
@@ -139,9 +162,10 @@ class Mixture(Measure):
         levels = np.asarray(v).reshape(-1, self.dim)
         inside = levels.clip(np.finfo(float).tiny, 1 - 2.0**-53)
         belief = np.broadcast_to(np.asarray(self.weights), (len(levels), len(self.components)))
-        columns = []
+        columns: list[np.ndarray] = []
         for j in range(self.dim):
-            families = [_family(component, j) for component in self.components]
+            before = np.stack(columns, -1) if columns else levels[:, :0]
+            families = [_family(component, j, before) for component in self.components]
             x = _mixture_quantile(families, belief, inside[..., j])
             likelihood = np.stack([_density(family, x) for family in families], -1)
             belief = belief * likelihood / (belief * likelihood).sum(-1, keepdims=True)
@@ -192,7 +216,10 @@ def _cuts(measure: Measure) -> set[int]:
     return {0, measure.dim}
 
 
-def _family(component: Measure, j: int) -> Family:
+def _family(component: Measure, j: int, before: np.ndarray) -> Family:
+    """Coordinate j given those before it; of one that depends on them, one for each point."""
+    if isinstance(component, MultivariateNormal):
+        return component.given(before)
     family = coordinate(component, j)
     if not isinstance(family, Family):
         raise ValueError(

@@ -9,13 +9,14 @@ from operator import itemgetter
 from os import cpu_count
 from typing import Any, TypeVar, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import is_traced
+from owlfi._tools.programs import compile_quickly, map_cases
+from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
 Kind = TypeVar("Kind", bound=Function)
@@ -45,6 +46,10 @@ class InJax:
     def map(self, function: Function, cases: Any) -> Any:
         """What the function gives for each case along the leading axis, stacked."""
         return jax.lax.map(function, cases)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """function(shared, case) of each, by a program that serves any number of cases."""
+        return map_cases(function, shared, cases)
 
     def slopes(
         self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
@@ -77,12 +82,14 @@ class OnHost:
                 "the generator runs on the host and cannot be used inside jit, vmap or grad; "
                 "write it in JAX, or call it outside and pass y in"
             )
+        take_calls(len(u))
         return generator(np.asarray(theta), np.asarray(u))
 
     def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
         """The same, NaN where the generator raises."""
         if is_traced(theta, u):
             return self.call(generator, theta, u)
+        take_calls(len(u))
         try:
             return generator(np.asarray(theta), np.asarray(u))
         except Exception:  # whatever it is, no theta where it happens can be the answer
@@ -99,6 +106,10 @@ class OnHost:
         count = len(jax.tree.leaves(cases)[0])
         found = [function(jax.tree.map(itemgetter(i), cases)) for i in range(count)]
         return jax.tree.map(_stack, *found)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """The same of a function of what all cases share, and one of them."""
+        return self.map(partial(function, shared), cases)
 
     def slopes(
         self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
@@ -120,18 +131,50 @@ class OnHost:
         return jnp.zeros((len(v), len(v)))
 
 
+class InJaxByStep(OnHost):
+    """Python's loops around compiled simulators, whose calls are counted; exact derivatives."""
+
+    numpy = jnp
+    differentiates = True
+
+    def call(self, generator: Function, theta: Array, u: Array) -> Any:
+        """What the generator returns; calls inside derivatives are counted with these."""
+        if is_traced(theta, u):
+            return generator(theta, u)
+        take_calls(len(u))
+        return _call(generator, theta, u)
+
+    def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
+        return self.call(generator, theta, u)
+
+    def slopes(
+        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        take_calls(len(jax.eval_shape(rows, v)))
+        return _JAX.slopes(rows, v, widths, wanted)
+
+    def slope_runs(self, p: int) -> int:
+        return _JAX.slope_runs(p)
+
+    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
+        return _JAX.bend(function, v)
+
+
 Runtime = InJax | OnHost
 
 
-def choose_runtime(on_host: bool) -> Runtime:
-    """The one of its kind that all share."""
-    return _HOST if on_host else _JAX
+def choose_runtime(on_host: bool, *, by_step: bool = False) -> Runtime:
+    """The one of its kind that all share.
+
+    by_step: whether calls inside JAX must be counted as they are made.
+    """
+    return _HOST if on_host else _BY_STEP if by_step else _JAX
 
 
 def compile_where_it_runs(function: Kind) -> Kind:
     """A function that is one program where the runtime of its first argument compiles."""
 
-    compiled = eqx.filter_jit(function)
+    compiled = compile_quickly(function)
 
     @wraps(function)
     def run(owner: Any, *arguments: Any, **options: Any) -> Any:
@@ -141,7 +184,7 @@ def compile_where_it_runs(function: Kind) -> Kind:
     return cast(Kind, run)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _call(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)
@@ -154,4 +197,4 @@ def _stack(*arrays: Array) -> Array:
     return jnp.stack(arrays)
 
 
-_JAX, _HOST = InJax(), OnHost()
+_JAX, _HOST, _BY_STEP = InJax(), OnHost(), InJaxByStep()

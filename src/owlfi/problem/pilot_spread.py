@@ -3,7 +3,8 @@
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Kernel
 from owlfi.kernels.spread import typical_distance
 
@@ -16,17 +17,23 @@ def spread_factors(
     So k sees them as it would see those of a theta that fits: at others, a wide prior would let
     the kernel be tuned to simulations that k cannot tell apart, or from nothing else.
     """
-    to_coordinates = data_kernel.distance_coordinates()
-    if to_coordinates is None or y.shape[1] < 2:
+    if data_kernel.distance_coordinates() is None or y.shape[1] < 2:
         return np.ones((len(y), 1, 1))
     t, m, d = y.shape
-    rows = as_jax(np.concatenate([observed, y.reshape(-1, d)]))
-    seen = np.asarray(to_coordinates(rows))
-    spread = spread_of(seen[: -t * m], np.nan)
+    x = fill_rows(observed, next_rung(len(observed)))  # one program for other n
+    seen = np.asarray(_see(data_kernel, as_jax(np.concatenate([x, y.reshape(-1, d)]))))
+    spread = spread_of(seen[: len(observed)], np.nan)
     if not spread > 0:  # all that k sees of the observations is equal
         return np.ones((t, 1, 1))
     samples = seen[-t * m :].reshape(t, m, -1)
     return np.array([spread / spread_of(rows, spread) for rows in samples])[:, None, None]
+
+
+@compile_quickly
+def _see(k: Kernel, rows: Float[Array, "n d"]) -> Float[Array, "n e"]:
+    to_coordinates = k.distance_coordinates()
+    assert to_coordinates is not None
+    return to_coordinates(rows)
 
 
 def spread_of(rows: Float[np.ndarray | Array, "m e"], otherwise: float) -> float:

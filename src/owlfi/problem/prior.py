@@ -1,23 +1,28 @@
-"""What is believed of the parameters before the data: one measure on the line for each."""
+"""What is believed of the parameters before the data, independent or in groups that are not."""
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_kind, as_rows
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_array, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
-from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, as_measure
+from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import Runtime, choose_runtime
+from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _BISECTIONS = 50  # to the last digits of a level
+_POINTS = 1024  # that quartiles of dependent parameters are taken of
 
 
 class Prior(eqx.Module):
     """Independent parameters, by name: Prior(a=Uniform(0, 10), b=scipy.stats.gamma(2.0)).
+
+    `Prior.joint(names, measure)` is for parameters that depend on each other.
 
     Raises ValueError for a measure of more than one dimension.
 
@@ -30,6 +35,7 @@ class Prior(eqx.Module):
 
     names: tuple[str, ...] = eqx.field(static=True)
     marginals: tuple[Measure, ...]
+    """Of each parameter, or of each group of them that depend on each other."""
 
     def __init__(self, **marginals: Any):
         if not marginals:
@@ -40,27 +46,78 @@ class Prior(eqx.Module):
             if marginal.dim != 1:
                 raise ValueError(
                     f"the prior of {name} must be a measure on the line, got dimension "
-                    f"{marginal.dim}; give each parameter a name and a measure of its own"
+                    f"{marginal.dim}; give each parameter a name and a measure of its own, or "
+                    "Prior.joint(names, measure) for those that depend on each other"
                 )
 
+    @classmethod
+    def joint(cls, names: Any, measure: Any) -> "Prior":
+        """Parameters that depend on each other.
+
+        measure: one on as many dimensions as there are names: a `MultivariateNormal`, a `Mixture`
+            of them, a `LogDensity` inside bounds, or the draws of a former posterior as an
+            `Empirical` (for ABC) or as `MultivariateNormal.of_draws(draws)`.
+
+        Raises ValueError for another number of names.
+
+        >>> import jax
+        >>> from owlfi.measures import MultivariateNormal
+        >>> normal = MultivariateNormal([0.0, 1.0], [[1.0, 0.9], [0.9, 1.0]])
+        >>> prior = Prior.joint(["slope", "offset"], normal)
+        >>> prior.names, prior.sample(jax.random.key(0), 100).shape
+        (('slope', 'offset'), (100, 2))
+        """
+        known, whole = as_names("names", names), as_measure(measure)
+        if len(set(known)) != whole.dim or len(known) != whole.dim:
+            raise ValueError(
+                f"names must be {whole.dim} different ones, one for each dimension of the "
+                f"measure, got {known}"
+            )
+        return cls(**{name: Uniform() for name in known})._with(whole)
+
+    def beside(self, other: "Prior") -> "Prior":
+        """The parameters of both, independent of each other.
+
+        Raises ValueError for names that both have.
+        """
+        shared = sorted(set(self.names) & set(as_prior(other).names))
+        if shared:
+            raise ValueError(f"both priors have the parameters {', '.join(shared)}; rename them")
+        names = {name: Uniform() for name in (*self.names, *other.names)}
+        return Prior(**names)._with(*self.marginals, *other.marginals)
+
+    def _with(self, *marginals: Measure) -> "Prior":
+        return eqx.tree_at(lambda prior: prior.marginals, self, marginals)
+
+    @property
+    def groups(self) -> list[tuple[tuple[str, ...], Measure]]:
+        """The names of each group of parameters, and its measure."""
+        slices = self.measure.slices
+        pairs = zip(slices, self.measure.parts, strict=True)
+        return [(self.names[own], part) for own, part in pairs]
+
     def __repr__(self) -> str:
-        return write_arguments(self, (), **dict(zip(self.names, self.marginals, strict=True)))
+        named = {"_".join(names): measure for names, measure in self.groups}
+        if len(named) == len(self.names):
+            return write_arguments(self, (), **named)
+        parts = [f"{', '.join(names)}: {measure!r}" for names, measure in self.groups]
+        return f"Prior({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:
         return html_table("Prior", ("parameter", "prior"), self.table())
 
     def table(self) -> list[tuple[str, str]]:
-        """Each name with its measure, as text."""
-        return [(name, repr(m)) for name, m in zip(self.names, self.marginals, strict=True)]
+        """Each name, or group of names, with its measure, as text."""
+        return [(", ".join(names), repr(measure)) for names, measure in self.groups]
 
     @property
-    def joint(self) -> Product:
+    def measure(self) -> Product:
         """The measure of all parameters, side by side."""
         return Product(*self.marginals)
 
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n independent draws, a column for each name."""
-        return self.joint.sample(key, n)
+        return self.measure.sample(key, n)
 
     def log_density(self, theta: Any) -> Float[Array, "..."]:
         """The log density at theta (..., p), -inf outside the support."""
@@ -70,43 +127,59 @@ class Prior(eqx.Module):
                 f"theta must have {len(self.names)} columns ({', '.join(self.names)}), "
                 f"got shape {theta.shape}"
             )
-        return self.joint.log_density(theta)
+        return self.measure.log_density(theta)
 
     @property
     def bounds(self) -> Ends:
         """The lower and the upper end of each parameter, (p,) each, perhaps infinite."""
-        return self.joint.support
+        return self.measure.support
 
     def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n points spread evenly over the prior, where searches may begin."""
-        return sobol(key, n, self.joint)
+        return sobol(key, n, self.measure)
 
     def from_uniform(self, v: Any) -> Float[Array, "n p"]:
         """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
-        return self.joint.from_uniform(v)
+        return self.measure.from_uniform(v)
 
     def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
-        """The points of the unit cube whose quantiles are theta (n, p), by bisection."""
+        """The points of the unit cube whose quantiles are theta (n, p), by bisection.
+
+        Coordinates come one after the other, as each may depend on those before it.
+        """
         wanted = np.asarray(as_rows("theta", theta, len(self.names)))
-        low, high = np.zeros(wanted.shape), np.ones(wanted.shape)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            below = np.asarray(self.from_uniform(middle)) <= wanted
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (low + high) / 2
+        found = np.full(wanted.shape, 0.5)
+        for columns in self._independent_columns():
+            low, high = np.zeros((len(wanted), len(columns))), np.ones((len(wanted), len(columns)))
+            for _ in range(_BISECTIONS):
+                found[:, columns] = middle = (low + high) / 2
+                below = np.asarray(self.from_uniform(found))[:, columns] <= wanted[:, columns]
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            found[:, columns] = (low + high) / 2
+        return found
+
+    def _independent_columns(self) -> list[list[int]]:
+        """The first of all groups, the second, ...: each independent of the others of its kind."""
+        starts = [own.start for own in self.measure.slices]
+        sizes = [part.dim for part in self.measure.parts]
+        pairs = list(zip(starts, sizes, strict=True))
+        return [[a + j for a, size in pairs if size > j] for j in range(max(sizes))]
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
-        low, high = self._quartiles()
-        return high - low
+        low, high = np.asarray(self._quartiles())
+        return as_jax(high - low)
 
     def real_widths(self) -> Float[Array, " p"]:
         """The same on the real line."""
-        low, high = to_real(self._quartiles(), self.bounds)
-        return high - low
+        low, high = np.asarray(to_real(self._quartiles(), self.bounds))
+        return as_jax(high - low)
 
     def _quartiles(self) -> Float[Array, "2 p"]:
-        return self.joint.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))
+        if len(self.groups) == len(self.names):
+            return self.measure.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))
+        points = sobol(jax.random.key(0), _POINTS, self.measure)
+        return as_jax(np.quantile(np.asarray(points), [0.25, 0.75], axis=0))
 
     def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
@@ -116,12 +189,11 @@ class Prior(eqx.Module):
     @property
     def runtime(self) -> Runtime:
         """Where its densities can be computed."""
-        return choose_runtime(on_host=not self.joint.traceable_density)
+        return choose_runtime(on_host=not self.measure.traceable_density)
 
     def check_continuous(self, method: str) -> None:
         """Raises ValueError where a parameter takes separate values, which have no gradient."""
-        pairs = zip(self.names, self.marginals, strict=True)
-        discrete = [name for name, marginal in pairs if _is_discrete(marginal)]
+        discrete = [", ".join(names) for names, part in self.groups if _is_discrete(part)]
         if discrete:
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "
@@ -131,8 +203,7 @@ class Prior(eqx.Module):
 
     def check_differentiable(self, method: str, instead: str) -> None:
         """Raises ValueError where scipy computes a density, which has no gradient then."""
-        pairs = zip(self.names, self.marginals, strict=True)
-        opaque = [name for name, marginal in pairs if not marginal.traceable_density]
+        opaque = [", ".join(names) for names, part in self.groups if not part.traceable_density]
         if opaque:
             raise ValueError(
                 f"{method} needs the derivatives of the prior, but that of {', '.join(opaque)} is "
@@ -140,9 +211,25 @@ class Prior(eqx.Module):
             )
 
     def of(self, names: tuple[str, ...]) -> "Prior":
-        """The prior of some of the parameters, in the order given."""
-        known = dict(zip(self.names, self.marginals, strict=True))
-        return Prior(**{name: known[name] for name in names})
+        """The prior of some of the parameters, in the order given.
+
+        Raises ValueError for a part of parameters that depend on each other, or in another order.
+        """
+        groups, taken, left = self.groups, list[Measure](), names
+        while left:
+            group, measure = next((g for g in groups if g[0][:1] == left[:1]), ((), None))
+            if measure is None or left[: len(group)] != group:
+                whole = next((g for g, _ in groups if left[0] in g), ())
+                raise ValueError(
+                    f"the prior of {', '.join(whole) or left[0]} is one of all of them, in this "
+                    f"order, where {', '.join(names)} are asked for; give a prior of these"
+                )
+            taken, left = [*taken, measure], left[len(group) :]
+        return Prior(**{name: Uniform() for name in names})._with(*taken)
+
+
+log_prior = compile_where_it_runs(Prior.real_log_density)
+"""The same as a program of its own, or on the host."""
 
 
 def as_prior(prior: Any) -> Prior:

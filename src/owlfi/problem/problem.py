@@ -10,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_kind, is_traced
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.checks import as_kind, as_rows, is_traced
 from owlfi._tools.display import html_table, join, write_facts
+from owlfi._tools.programs import compile_quickly
+from owlfi._tools.progress import show_bars
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.mmd import own_factors, own_term, squared_mmd
@@ -41,6 +44,7 @@ class Problem(eqx.Module):
         simulator with NumPy summaries runs on the host.
     columns: names of the columns, for plots; those of the summaries, the data frame or the file
         where left out.
+    progress: show a bar while the lengthscale of many observations is found.
 
     Raises ValueError where there is no prior, the prior has other parameters than the simulator,
     the observations have another dimension than the simulations (known beforehand of simulators in
@@ -75,6 +79,7 @@ class Problem(eqx.Module):
         data_kernel: Any = None,
         summaries: Any = None,
         columns: Sequence[str] | None = None,
+        progress: bool = False,
     ):
         self.simulator = as_simulator(simulator)
         self.observed, names = observe(observed)
@@ -86,10 +91,12 @@ class Problem(eqx.Module):
         self.columns = name_columns(names if columns is None else columns, self.observed.shape[1])
         self.median = data_kernel is None
         if data_kernel is None:
-            self.data_kernel = self._default_kernel(self.observed)
+            with show_bars(progress):
+                self.data_kernel = self._default_kernel(self.observed)
         else:
             self.data_kernel = as_kernel(data_kernel)
-            row = self.observed[:1]  # a kernel that does not fit should say so before any run
+            # A kernel that does not fit should say so before any run.
+            row = jax.ShapeDtypeStruct((1, self.observed.shape[1]), float)
             jax.eval_shape(self.data_kernel.gram, row, row)
 
     def kernel_of(self, observed: Float[Array, "n d"]) -> Kernel:
@@ -113,6 +120,14 @@ class Problem(eqx.Module):
         """The same problem with another data kernel."""
         given = {"prior": self.prior, "data_kernel": data_kernel, "columns": self.columns}
         return Problem(self.simulator, self.observed, **given)
+
+    def with_data(self, observed: Any) -> "Problem":
+        """The same problem with other observations; k is chosen for them, where it was chosen.
+
+        observed: (n, d), rows of the problem, which are summaries where it has them.
+        """
+        x = as_rows("observed", observed, self.observed.shape[1])
+        return eqx.tree_at(lambda p: (p.observed, p.data_kernel), self, (x, self.kernel_of(x)))
 
     def stretch(self, factor: float) -> "Problem":
         """The same problem with the lengthscales of its data kernel multiplied."""
@@ -187,23 +202,27 @@ class Problem(eqx.Module):
         """The part of the squared MMD that depends on the observations alone."""
         pairs, single = own_factors(len(self.observed), unbiased)
         sums = self._sum_own() if is_traced(self) else self._own_sums
-        return pairs * sums[0] - single * sums[1]
+        return as_jax(pairs * sums[0] - single * sums[1])
 
     @cached_property
-    def _own_sums(self) -> tuple[Array, Array]:
+    def _own_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Once: a problem with a part replaced is another problem."""
         with jax.ensure_compile_time_eval():
-            return self._sum_own()
+            size = next_rung(len(self.observed))  # rows of share 0: one program for other n
+            shares = np.full(len(self.observed), 1 / len(self.observed))
+            sample = fill_rows(self.observed, size), fill_rows(shares, size, 0.0)
+            own, single = _sum_own(self.data_kernel, *sample)
+        return np.asarray(own), np.asarray(single)
 
     def _sum_own(self) -> tuple[Array, Array]:
         """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n."""
-        return _sum_own(self.data_kernel, self.observed)
+        n = len(self.observed)
+        return _sum_own(self.data_kernel, self.observed, jnp.full(n, 1 / n))
 
 
-@eqx.filter_jit
-def _sum_own(k: Kernel, x: Float[Array, "n d"]) -> tuple[Array, Array]:
-    shares = jnp.full(len(x), 1 / len(x))
-    return own_term(k, x, shares, unbiased=False), k.diagonal(x).mean()
+@compile_quickly
+def _sum_own(k: Kernel, x: Float[Array, "n d"], shares: Float[Array, " n"]) -> tuple[Array, Array]:
+    return own_term(k, x, shares, unbiased=False), shares @ k.diagonal(x)
 
 
 def as_problem(problem: Any) -> Problem:

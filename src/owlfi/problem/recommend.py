@@ -13,7 +13,6 @@ from jaxtyping import Array, Key
 from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
-from owlfi.measures import Product
 from owlfi.points.sequences import sobol
 from owlfi.problem.learning import learn_coordinates
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
@@ -111,7 +110,7 @@ def _choose_theta(simulator: Simulator, theta: Any) -> Any:
     if simulator.prior is None:
         raise ValueError("theta is needed: the simulator has neither a usual theta nor a prior")
     middle = jnp.full((1, len(simulator.parameters)), 0.5)
-    return Product(*simulator.prior.marginals).from_uniform(middle)[0]
+    return simulator.prior.from_uniform(middle)[0]
 
 
 def _run_pilot(simulator: Simulator, theta: Any, u: Array) -> tuple[Array, int, float]:

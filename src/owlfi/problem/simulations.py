@@ -1,5 +1,6 @@
 """What a simulator gives at some thetas, on the points of a quadrature."""
 
+from time import perf_counter
 from typing import Any
 
 import equinox as eqx
@@ -7,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, as_simulator
+from owlfi.problem.spending import tell_cost
 from owlfi.weights.quadrature import Quadrature
 
 CHECK_CALLS = 4
@@ -67,7 +69,8 @@ def simulate(
     check: see first that y is determined by theta and u: two rows together, and each on its own,
         at four more calls, or eight where y is not finite at the first thetas.
     columns: how many y should have, which the check then sees to.
-    keep_failed: leave values of y that are not finite to be looked at later, by ABC for example.
+    keep_failed: leave values of y that are not finite to be looked at later, by ABC for example;
+        so are, on the host and where columns are given, thetas at which the generator raises.
 
     Raises ValueError for thetas of the wrong shape, points outside the measure's support, values
     of y that are not finite, a dimension of y that changes, and rows that come out differently
@@ -85,7 +88,7 @@ def simulate(
     checked = 0
     if check:
         checked = check_determined(simulator, thetas, u if u.ndim == 2 else u[0], columns)
-    y = _run_each(simulator, thetas, u)
+    y = _run_each(simulator, thetas, u, columns if keep_failed else None)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
@@ -119,12 +122,29 @@ def as_design(
     return thetas, u
 
 
-@compile_where_it_runs
-def _run_each(simulator: Simulator, thetas: Array, u: Array) -> Array:
-    """y (t, m, d) on one design (m, s) for all thetas, or on one for each."""
+def _run_each(simulator: Simulator, thetas: Array, u: Array, columns: int | None = None) -> Array:
+    """y (t, m, d) on one design (m, s) for all thetas, or on one for each.
+
+    columns: of the NaN where the generator raises; None to let it raise.
+    """
     if u.ndim == 3:
-        return simulator.runtime.map(lambda pair: simulator.rows(*pair), (thetas, u))
-    return simulator.runtime.map(lambda theta: simulator.rows(theta, u), thetas)
+        return simulator.runtime.map_cases(_run_on_own, (simulator, columns), (thetas, u))
+    return simulator.runtime.map_cases(_run_on_shared, (simulator, columns, u), thetas)
+
+
+def _run_on_own(shared: tuple[Simulator, int | None], case: tuple[Array, Array]) -> Array:
+    return _run(*shared, *case)
+
+
+def _run_on_shared(shared: tuple[Simulator, int | None, Array], theta: Array) -> Array:
+    simulator, columns, u = shared
+    return _run(simulator, columns, theta, u)
+
+
+def _run(simulator: Simulator, columns: int | None, theta: Array, u: Array) -> Array:
+    if columns is None:
+        return simulator.rows(theta, u)
+    return simulator.attempt(theta, u, columns)
 
 
 def check_determined(
@@ -173,8 +193,11 @@ def _check_rows(
     simulator: Simulator, theta: Array, pair: Array, together: Float[np.ndarray, "2 d"]
 ) -> int:
     """Each row on its own; returns the rows that took."""
+    seconds = np.inf
     for row, expected in zip(np.asarray(pair), together, strict=True):
+        begun = perf_counter()
         alone = np.asarray(_run_once(simulator, theta, as_jax(row[None])))[0]
+        seconds = min(seconds, perf_counter() - begun)  # the first may be compiled
         if alone.shape != expected.shape:
             raise ValueError(
                 "y must have one dimension, the generator returned "
@@ -188,6 +211,7 @@ def _check_rows(
                 "and let row i of y depend on row i of u alone (a seed made from the digits of u "
                 "will not do: y must be smooth in u)"
             )
+    tell_cost(seconds)
     return len(pair)
 
 
@@ -195,7 +219,8 @@ def as_thetas(thetas: Any, names: tuple[str, ...]) -> Float[Array, "t p"]:
     """One row for each theta; ValueError for another shape."""
     array = as_array("thetas", thetas)
     if array.ndim == 1:
-        array = array.reshape(-1, 1) if len(names) == 1 else array.reshape(1, -1)
+        shape = (-1, 1) if len(names) == 1 else (1, -1)
+        array = as_jax(numpy_for(array).asarray(array).reshape(shape))
     if array.ndim != 2 or array.shape[1] != len(names) or len(array) == 0:
         raise ValueError(
             f"thetas must have shape (t, {len(names)}), a column for each of {', '.join(names)}, "

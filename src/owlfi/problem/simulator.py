@@ -17,6 +17,7 @@ from owlfi.problem.jax_or_host import Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.record import describe_recorded, record
+from owlfi.problem.spending import is_limited
 from owlfi.problem.wrapped import Fixed, FromUniform
 
 Generator = Callable[[Any, Any], Any]
@@ -181,7 +182,7 @@ class Simulator(eqx.Module):
     @property
     def runtime(self) -> Runtime:
         """Its loops and derivatives: those of JAX, or Python's on the host."""
-        return choose_runtime(self.on_host)
+        return choose_runtime(self.on_host, by_step=is_limited())
 
     def rows_with_slopes(
         self,

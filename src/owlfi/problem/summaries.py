@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, brief
+from owlfi._tools.programs import compile_quickly
 from owlfi.problem.simulator import Generator, Simulator
 
 Function = Callable[[Any], Any]
@@ -144,7 +145,7 @@ def _call(generator: Generator, theta: Any, u: Any) -> Any:
     return generator(theta, u)
 
 
-_call_compiled = eqx.filter_jit(_call)
+_call_compiled = compile_quickly(_call)
 
 
 def _can_trace(simulator: Simulator, summaries: Summaries) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 _SEPARATORS = (";", "\t", "|", ",")  # a comma may be decimal where there is another
 _GAPS = frozenset(("", "na", "n/a", "nan", "null", "none", "-", ".", "?", "inf", "+inf", "-inf"))
 _SHOWN = 40
+_FEW = 4  # rows: fewer may begin with 1, 2, 3 by chance
 
 
 @dataclass
@@ -51,9 +52,23 @@ class Table:
                     f"{self.path}, line {line} has {len(row)} cells where there are {count} "
                     f"columns: {_shorten(row)}"
                 )
+        if wanted is None:
+            self._refuse_index(names)
         if names is None:
             return list(range(count))
         return self._find_names(names, list(names if wanted is None else wanted))
+
+    def _refuse_index(self, names: list[str] | None) -> None:
+        """ValueError where the first of several columns counts the rows."""
+        first, count = [row[0] for _, row in self.rows], len(self.rows)
+        zero, one = ([str(i + start) for i in range(count)] for start in (0, 1))
+        if len(self.rows[0][1]) > 1 and count >= _FEW and first in (zero, one):
+            remedy = (
+                "remove it, or give names to the columns and choose"
+                if names is None
+                else f"choose columns with read_csv(path, columns={[n for n in names[1:] if n]})"
+            )
+            raise ValueError(f"{self.path}: the first column only counts the rows; {remedy}")
 
     def _find_names(self, names: list[str], wanted: list[str]) -> list[int]:
         if "" in wanted:
@@ -73,6 +88,7 @@ class Table:
 
     def numbers(self, columns: list[int], names: list[str] | None) -> np.ndarray:
         """The numbers (n, d) of some columns; ValueError for the first cell that is none."""
+        self._refuse_two_marks(columns)
         cells = [[self._plain(row[j]) for j in columns] for _, row in self.rows]
         try:
             numbers = np.array(cells, dtype=float)
@@ -81,6 +97,17 @@ class Table:
         except ValueError:
             pass
         raise self._explain(columns, names)
+
+    def _refuse_two_marks(self, columns: list[int]) -> None:
+        """ValueError where some numbers have decimal commas: points may then divide thousands."""
+        cells = [(line, row[j]) for line, row in self.rows for j in columns]
+        pointed = [place for place in cells if "." in place[1] and self._is_number(place[1])]
+        if pointed and any(self._plain(cell) != cell for _, cell in cells):
+            line, cell = pointed[0]
+            raise ValueError(
+                f"{self.path}, line {line} has {cell!r} with a point, where other numbers have "
+                "decimal commas; write all of them as 1.5"
+            )
 
     def _explain(self, columns: list[int], names: list[str] | None) -> ValueError:
         """The first line that is not all numbers, and which columns are."""
@@ -131,7 +158,7 @@ def read_table(path: Path) -> Table:
         raise ValueError(
             f"observed is {str(path)!r}, which is not UTF-8 ({error.reason})"
         ) from None
-    numbered = list(enumerate(text.splitlines(), start=1))
+    numbered = list(enumerate(re.split(r"\r\n|\r|\n", text), start=1))
     lines = [(number, line) for number, line in numbered if not line.lstrip().startswith("#")]
     while lines and not lines[-1][1].strip():
         lines.pop()
@@ -140,7 +167,10 @@ def read_table(path: Path) -> Table:
     if not lines:
         raise ValueError(f"observed is {str(path)!r}, which is empty")
     separator = _find_separator([line for _, line in lines if line.strip()])
-    cells = _split([line for _, line in lines], separator)
+    try:
+        cells = _split([line for _, line in lines], separator)
+    except csv.Error as error:
+        raise ValueError(f"{path} is no table of numbers ({error})") from error
     if len(cells) != len(lines):
         raise ValueError(
             f"{path} has a cell in quotes that goes over several lines; write it in one"

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.special import ndtri
+from jaxtyping import Array, Float, Key
+from scipy.special import ndtr, ndtri
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.keys import numpy_generator
+from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
-from owlfi.results.result import Result
 from owlfi.results.tables import as_level, table_rows, write_numbers
 
 _UNITS = ndtri(0.95)  # standard errors of an end of a 90% interval
@@ -17,7 +18,7 @@ _UNITS = ndtri(0.95)  # standard errors of an end of a 90% interval
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate(Result):
+class Estimate(Distribution):
     """A point estimate with its standard errors, and what it cost.
 
     `estimate["a"]` is the number estimated for the parameter a.
@@ -68,16 +69,42 @@ class Estimate(Result):
 
         A normal interval, or one from the profile of the squared MMD where it is no parabola.
         """
-        units = ndtri(0.5 + as_level(level) / 2)
-        theta, usual = np.asarray(self.theta), _UNITS * np.asarray(self.standard_errors)
+        units = np.full(len(self.names), ndtri(0.5 + as_level(level) / 2))
+        return as_jax(self.at_scores(-units)), as_jax(self.at_scores(units))
+
+    @property
+    def center(self) -> Float[np.ndarray, " p"]:
+        return np.asarray(self.theta)
+
+    @property
+    def spread(self) -> Float[np.ndarray, " p"]:
+        return np.asarray(self.standard_errors)
+
+    def level_of(self, theta: Any) -> Float[np.ndarray, " p"]:
+        return ndtr(self.scores_of(theta))
+
+    def at_scores(self, scores: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+        return self._keep_inside(super().at_scores(scores))
+
+    def resample(self, key: Key[Array, ""], n: int) -> Float[np.ndarray, "n p"]:
+        """n normal draws around the estimate; NaN where its errors are not finite."""
+        covariance = np.asarray(self.covariance)
+        if not np.isfinite(covariance).all():
+            return np.full((n, len(self.names)), np.nan)
+        values, vectors = np.linalg.eigh(covariance)
+        normal = numpy_generator(key).standard_normal((n, len(self.names)))
+        away = normal * np.sqrt(np.maximum(values, 0.0))[None] @ vectors.T
+        return self._keep_inside(self.center[None] + away)
+
+    def _keep_inside(self, theta: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "... p"]:
+        return theta if self.ends is None else np.clip(theta, *np.asarray(self.ends))
+
+    def _sides(self, direction: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
         below, above = (
-            usual if side is None else np.asarray(side) for side in (self.below, self.above)
+            self.spread if side is None else np.asarray(side) / _UNITS
+            for side in (self.below, self.above)
         )
-        low, high = theta - units / _UNITS * below, theta + units / _UNITS * above
-        if self.ends is not None:
-            least, most = np.asarray(self.ends)
-            low, high = np.maximum(low, least), np.minimum(high, most)
-        return as_jax(low), as_jax(high)
+        return np.where(direction < 0, below, above)
 
     def _table(self) -> list[list[str]]:
         low, high = self.interval(0.9)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import as_path
+from owlfi._tools.forks import refuse_after_fork
 
 Kind = TypeVar("Kind")
 _KINDS: dict[str, Any] = {}
@@ -23,6 +24,7 @@ def load(path: Any) -> Any:
 
     Raises FileNotFoundError where there is none, ValueError for any other file.
     """
+    refuse_after_fork()
     file = _file(as_path("path", path))
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {str(file)!r}; give the path that save() gave")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
+from owlfi.problem.spending import is_short
 from owlfi.results.result import Result
 
 Kind = TypeVar("Kind", bound=Result)
@@ -44,12 +45,14 @@ def keep_quiet() -> Iterator[None]:
 
 
 def tell_interruption(done: int, total: int, what: str) -> tuple[str, ...]:
-    """Of work that Ctrl-C has ended; nothing where all is done."""
+    """Of work that Ctrl-C or `max_calls=` has ended; nothing where all is done."""
     if done >= total:
         return ()
+    allowed = is_short()
+    why = f"max_calls = {allowed:,} do not do" if allowed else "Interrupted"
     return (
-        f"Interrupted: {done:,} of {total:,} {what} are finished, and the result is of these "
-        "alone; call it again for all of them",
+        f"{why}: {done:,} of {total:,} {what} are finished, and the result is of these alone; "
+        f"{'allow more' if allowed else 'call it again'} for all of them",
     )
 
 

@@ -8,17 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.display import count
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.problem.simulator import Simulator
+from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
-from owlfi.results.result import Result
 from owlfi.results.tables import as_level, table_rows, write_numbers
 
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(Result):
+class Posterior(Distribution):
     """Weighted draws of the parameters.
 
     `posterior["a"]` is the draws (n,) of the parameter a, which go with the `weights`.
@@ -43,35 +44,53 @@ class Posterior(Result):
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
-        return jnp.asarray(self.draws)[:, self._place(name)]
+        return as_jax(np.asarray(self.draws)[:, self._place(name)])
 
     @property
     def mean(self) -> Float[Array, " p"]:
-        return jnp.asarray(self.weights) @ jnp.asarray(self.draws)
+        return as_jax(np.asarray(self.weights) @ np.asarray(self.draws))
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = jnp.asarray(self.draws) - self.mean[None]
-        return (centred * self.weights[:, None]).T @ centred
+        centred = np.asarray(self.draws) - np.asarray(self.mean)
+        return as_jax((centred * np.asarray(self.weights)[:, None]).T @ centred)
 
     @property
     def sd(self) -> Float[Array, " p"]:
-        return jnp.sqrt(jnp.diag(self.covariance))
+        return as_jax(np.sqrt(np.diag(self.covariance)))
 
     def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter."""
-        draws, weights = jnp.asarray(self.draws), jnp.asarray(self.weights)
-        return jnp.array([_quantile(column, weights, level) for column in draws.T])
+        draws, weights = np.asarray(self.draws), np.asarray(self.weights)
+        return as_jax(np.array([_quantile(column, weights, level) for column in draws.T]))
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
         tail = (1 - as_level(level)) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
+    @property
+    def center(self) -> Float[np.ndarray, " p"]:
+        return np.asarray(self.weights) @ np.asarray(self.draws)
+
+    @property
+    def spread(self) -> Float[np.ndarray, " p"]:
+        away = np.asarray(self.draws) - self.center[None]
+        return np.sqrt(np.asarray(self.weights) @ away**2)
+
+    @property
+    def effective_draws(self) -> float:
+        return float(1 / np.sum(np.asarray(self.weights) ** 2))
+
+    def level_of(self, theta: Any) -> Float[np.ndarray, " p"]:
+        draws, at = np.asarray(self.draws), np.asarray(theta)[None]
+        return np.asarray(self.weights) @ ((draws < at) + 0.5 * (draws == at))
+
     def resample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n draws of equal weight."""
-        chosen = jax.random.choice(as_key(key), len(self.weights), (n,), p=self.weights)
-        return jnp.asarray(self.draws)[chosen]
+        shares = np.asarray(self.weights) / np.sum(np.asarray(self.weights))
+        chosen = numpy_generator(key).choice(len(shares), n, p=shares)
+        return as_jax(np.asarray(self.draws)[chosen])
 
     def predictive(
         self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int
@@ -86,6 +105,20 @@ class Posterior(Result):
         levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}
         quantiles = {name: self.quantile(level) for name, level in levels.items()}
         return table_rows(self.names, {"mean": self.mean, "sd": self.sd, **quantiles})
+
+    def _lines(self) -> list[str]:
+        """The table, how many draws it is of, and why these."""
+        lines = [*super()._lines(), f"{count(len(self.draws), 'draw')}, {self._worth()}"]
+        if "threshold_because" in self.about:
+            threshold, why = self.about["threshold"], self.about["threshold_because"]
+            lines.append(f"squared MMD up to {threshold:.3g}: {why}")
+        return lines
+
+    def _worth(self) -> str:
+        known = self.about.get("effective_draws", self.effective_draws)
+        worth = f"worth {np.min(known):,.0f} independent ones"
+        rests = self.about.get("support")
+        return worth if rests is None else f"of a regression over {rests:,.0f} simulated parameters"
 
     def _facts(self) -> list[str]:
         return [write_numbers(self.names, self.mean, self.sd)]
@@ -116,8 +149,8 @@ def _group(arviz: Any, values: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"data": {"posterior": values}} if newer else {"posterior": values}
 
 
-def _quantile(values: Array, weights: Array, level: float) -> float:
+def _quantile(values: np.ndarray, weights: np.ndarray, level: float) -> float:
     """Where the weights of smaller values, each counted by half, reach the level."""
-    order = np.argsort(np.asarray(values))
-    shares = np.asarray(weights)[order]
-    return float(np.interp(level, np.cumsum(shares) - shares / 2, np.asarray(values)[order]))
+    order = np.argsort(values)
+    shares = weights[order]
+    return float(np.interp(level, np.cumsum(shares) - shares / 2, values[order]))

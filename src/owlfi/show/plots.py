@@ -1,25 +1,37 @@
 """Pictures of results, drawn on the axes that are given or on new ones, which are returned."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from owlfi.measures import Rotated
 from owlfi.problem.problem import Problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
+from owlfi.show.axes import as_axes, hide_frame, new_axes
+from owlfi.show.calibration import coverage, ranks
+from owlfi.show.check import check, draw_column
+from owlfi.show.directions import directions
 from owlfi.weights.quadrature import Quadrature
+
+__all__ = [
+    "check",
+    "coverage",
+    "directions",
+    "draw_null",
+    "hide_frame",
+    "marginals",
+    "new_axes",
+    "null_histogram",
+    "pairs",
+    "predictive",
+    "ranks",
+    "trace",
+    "weights",
+]
 
 _BINS = 30
 _TRUTH: dict[str, Any] = {"color": "k", "linewidth": 0.8}
-
-
-def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
-    """An array (rows, columns) of empty axes on a figure of their own (`axes.flat[0].figure`)."""
-    figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
-    return figure.subplots(rows, columns, squeeze=False)
 
 
 def marginals(
@@ -34,7 +46,7 @@ def marginals(
     >>> marginals(Posterior(("a",), draws, jnp.full(20, 0.05)), truth=[0.5]).shape
     (1,)
     """
-    axes = _as_axes(axes, 1, len(posterior.names))
+    axes = as_axes(axes, 1, len(posterior.names))
     for j, (ax, name) in enumerate(zip(axes, posterior.names, strict=True)):
         _histogram(ax, posterior, j, label)
         if truth is not None:
@@ -56,7 +68,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
     (2, 2)
     """
     p = len(posterior.names)
-    axes = _as_axes(axes, p, p).reshape(p, p)
+    axes = as_axes(axes, p, p).reshape(p, p)
     draws, sizes = np.asarray(posterior.draws), np.asarray(posterior.weights)
     for (i, j), ax in np.ndenumerate(axes):
         if j > i:
@@ -78,7 +90,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
 
 def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     """The way of a search to its estimate, or of the chains of a posterior, for each parameter."""
-    axes = _as_axes(axes, 1, len(result.names))
+    axes = as_axes(axes, 1, len(result.names))
     if isinstance(result, Estimate):
         if result.trace_thetas is None:
             raise ValueError("the estimate has no trace; minimum_distance gives one")
@@ -97,28 +109,17 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
 
     samples: what `posterior.predictive(...)` gave.
     """
-    x, y = np.asarray(problem.observed), np.asarray(samples)
-    axes = _as_axes(axes, 1, x.shape[1])
+    x = np.asarray(problem.observed)
+    axes = as_axes(axes, 1, x.shape[1])
     for j, ax in enumerate(axes):
-        low, high = np.quantile(x[:, j], [0.0, 1.0])
-        reach = 0.25 * (high - low)
-        bins = np.linspace(low - reach, high + reach, _BINS)
-        ax.hist(x[:, j], bins, density=True, color="0.8", label="observed")
-        heights = np.stack([np.histogram(rows[:, j], bins)[0] for rows in y])
-        heights = heights / (y.shape[1] * (bins[1] - bins[0]))
-        middle = 0.5 * (bins[1:] + bins[:-1])
-        lower, upper = np.quantile(heights, [0.05, 0.95], axis=0)
-        ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
-        ax.plot(middle, np.median(heights, 0), color="C0")
-        ax.set(yticks=[], xlabel=problem.columns[j])
-        hide_frame(ax)
+        draw_column(ax, x[:, j], np.asarray(samples)[..., j], problem.columns[j])
     axes[0].legend(frameon=False)
     return axes
 
 
 def weights(quadrature: Quadrature, ax: Axes | None = None) -> Axes:
     """The weights of a design against its first coordinate, equal ones as a line."""
-    axis: Axes = _as_axes(ax, 1, 1)[0]
+    axis: Axes = as_axes(ax, 1, 1)[0]
     u, w = np.asarray(quadrature.points), np.asarray(quadrature.weights)
     if u.ndim != 2:
         raise ValueError(f"quadrature must hold one design, got points of shape {u.shape}")
@@ -154,47 +155,6 @@ def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) ->
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
-    if axes is None:
-        return new_axes(rows, columns).ravel()
-    given = np.asarray([axes] if not isinstance(axes, Sequence | np.ndarray) else axes).ravel()
-    if given.size != rows * columns:
-        raise ValueError(f"axes must hold {rows * columns} axes, got {given.size}")
-    return given
-
-
-def directions(learned: Any, axes: Any = None, *, count: int = 3, paths: int = 1) -> np.ndarray:
-    """The leading directions of the noise, a line for each over the coordinates.
-
-    learned: a quadrature in learned coordinates, or the measure of `learn_coordinates`.
-    count: how many.
-    paths: of noise that are increments of several paths, those of one step side by side; each path
-        has axes of its own, and the lines are shapes over time.
-
-    Raises ValueError where no coordinates were learned.
-
-    >>> import owlfi
-    >>> directions(owlfi.brownian(50)).shape
-    (1,)
-    """
-    noise = learned.coordinates if isinstance(learned, Quadrature) else learned
-    if not isinstance(noise, Rotated):
-        raise ValueError(
-            f"learned has no directions ({type(learned).__name__}): use OptimallyWeighted or "
-            "Adaptive with coordinates='learned', or learn_coordinates(...).measure"
-        )
-    axes = _as_axes(axes, 1, paths)
-    vectors = noise.rotation.directions[:, :count].T
-    for j, ax in enumerate(axes):
-        for vector, share in zip(vectors, np.asarray(noise.shares), strict=False):
-            ax.plot(vector[j::paths], label=f"{share:.1%}")
-        ax.axhline(0.0, **_TRUTH)
-        ax.set_xlabel("coordinate of the noise" if paths == 1 else f"step of path {j + 1}")
-        hide_frame(ax)
-    axes[0].legend(frameon=False, title="of what k sees")
-    return axes
-
-
 def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> None:
     ax.hist(
         np.asarray(posterior.draws)[:, j],
@@ -204,8 +164,3 @@ def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> Non
         alpha=0.5,
         label=label,
     )
-
-
-def hide_frame(ax: Axes) -> None:
-    """Leave the axes themselves, without the lines above and to the right."""
-    ax.spines[["top", "right"]].set_visible(False)

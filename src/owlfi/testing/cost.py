@@ -6,8 +6,8 @@ from owlfi.inference.search.newton import STEPS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS, MOST_CHECK_CALLS
-from owlfi.testing.goodness_of_fit import check_settings
 from owlfi.testing.searches import Adam, as_search
+from owlfi.testing.settings import check_settings
 
 _NEAR, _FAR = 4, 15  # steps that searches mostly take, from the estimate and from elsewhere
 
@@ -53,7 +53,7 @@ def plan_goodness_of_fit(
         wide = way.groups * (way.minimise_calls(simulator, m, far, far) + statistic)
         each = way.minimise_calls(simulator, m, near, far) + statistic
         tuning = settings.designs * shared * rule.tuning_calls(problem) or check
-        refined = simulator.slope_calls(settings.fine) * near
+        refined = way.refine_calls(simulator, settings.fine, near, most=most)
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
         began = way.start_calls(simulator, m, far, most=most)
         return tuning + began + wide + refined + replicates

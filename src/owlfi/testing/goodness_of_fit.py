@@ -4,6 +4,7 @@ The parametric bootstrap: data sets simulated at the estimate go through the pro
 observed data went through, fit included, and their statistics show what to expect of a true model.
 """
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,36 +15,48 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
-from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulator import Simulator
+from owlfi.problem.rules import Rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_interruption
+from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
-from owlfi.testing.p_values import (
-    BANDWIDTHS,
-    check_level,
-    check_rows,
-    check_varies,
-    decide,
-    largest_studentised,
-)
+from owlfi.testing.p_values import check_level, decide, studentise
 from owlfi.testing.procedure import Designs, Procedure, Refit
-from owlfi.testing.searches import Adam, Search, Starts, as_search
+from owlfi.testing.searches import Adam, Starts, as_search
+from owlfi.testing.settings import Settings, check_settings
 from owlfi.weights.quadrature import Quadrature, unweighted
 
 _CHECKED = 3  # thetas, where y may show that theta and u determine it
-_FINE = 1024  # points, or four times those of the rule
 
 
+def _expect(
+    problem: Problem,
+    rule: Rule,
+    theta: Any,
+    resamples: int,
+    level: float,
+    aggregate: bool,
+    designs: int,
+    restarts: int,
+    search: str | Adam,
+) -> Expected:
+    options = {"theta": theta, "aggregate": aggregate, "designs": designs, "restarts": restarts}
+    cost = plan_goodness_of_fit(
+        problem, rule, resamples=resamples, level=level, search=search, **options
+    )
+    fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
+    return Expected(rule.tuning_calls(problem) + fewest, cost.expected)
+
+
+@limit_calls(_expect)
 def goodness_of_fit(
     key: Key[Array, ""],
     problem: Problem,
@@ -56,6 +69,7 @@ def goodness_of_fit(
     designs: int = 1,
     restarts: int = 1,
     search: str | Adam = "newton",
+    max_calls: int | None = None,
     progress: bool = False,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, with any parameters or with `theta`.
@@ -63,13 +77,16 @@ def goodness_of_fit(
     theta: (p,), for the simple hypothesis that these are the parameters; where left out, they are
         estimated, from the data and from every replicate alike.
     resamples: B, how many data sets are simulated; p = (1 + k) / (1 + B).
-    aggregate: take the largest studentised statistic over lengthscales of k from 0.35 to 2 times
-        the one of the problem, each with weights of its own: it sees more kinds of misfit.
-    designs: how many the rule draws. All fits share one (where its points are independent and
-        equally weighted, replicates are simulated at an estimate on many more); of several, each
-        fit and each statistic takes one at random, as Algorithm 1 has it.
+    aggregate: take the largest studentised statistic over lengthscales of k from 0.1 to 2 times the
+        one of the problem, ranks of the columns and their magnitudes, and single columns: it sees
+        more kinds of misfit, and `about["largest"]` says where it saw most.
+    designs: how many the rule draws. All fits share one, and replicates are simulated at an
+        estimate on many more points; of several, each fit and each statistic takes one at random,
+        as Algorithm 1 has it.
     restarts: searches besides that from the estimate, which is the best of 8 on the observed data.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
+    max_calls: the most rows that the simulator may compute; fewer replicates are made where
+        they do not do.
     progress: show a bar; Ctrl-C makes the test with the replicates that are finished.
 
     Where the model does not change smoothly with its parameters (counts, jumps, chaos), all data
@@ -78,8 +95,8 @@ def goodness_of_fit(
     larger.
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, Adam with a simulator that is no JAX function or not smooth, and where the fit to
-    the data fails.
+    parameters, Adam with a simulator that is no JAX function or not smooth, where the fit to the
+    data fails, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -95,7 +112,8 @@ def goodness_of_fit(
     drawn = _draw_designs(design_key, problem, rule, settings)
     objective = objective_of(problem, drawn.first)
     starts = way.start(start_key, problem, objective, drawn.first)
-    procedure = Procedure(objective, drawn.bank, starts.others, settings.factors, starts.search)
+    parts = objective, drawn.bank, starts.others, settings.factors, starts.search
+    procedure = Procedure(*parts, views=len(settings.factors) > 1)
     observed = _refit_observed(observed_key, problem, procedure, starts)
     refined_key = jax.random.fold_in(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])
@@ -107,40 +125,6 @@ def goodness_of_fit(
     told = _tell(test, bool(observed[-1].converged), len(problem.observed), settings.resamples)
     known = (*problem.warnings, *drawn.first.warnings)
     return announce(replace(test, warnings=(*known, *told)))
-
-
-class Settings(NamedTuple):
-    """What a test will do, as far as it is known beforehand."""
-
-    resamples: int
-    level: float
-    factors: tuple[float, ...]
-    """Of the lengthscale of k, one for each statistic."""
-    designs: int
-    fine: int
-    """Points of one more search, 0 where none is made."""
-
-
-def check_settings(
-    problem: Problem,
-    rule: Rule,
-    search: Search,
-    resamples: int,
-    level: float,
-    aggregate: bool,
-    designs: int,
-) -> Settings:
-    """Raises ValueError for what can be known to be wrong before the first simulation."""
-    as_rule(rule)
-    check_rows("observed", len(problem.observed))
-    check_varies(problem.observed)
-    search.check(problem)
-    factors = BANDWIDTHS if aggregate else (1.0,)
-    designs = as_count("designs", designs)
-    # One coarse design moves all estimates alike, by about as much as the data move them.
-    refined = search.composite and designs == 1 and rule.independent
-    fine = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length()) if refined else 0
-    return Settings(*check_level(resamples, level), factors, designs, fine)
 
 
 class _Drawn(NamedTuple):
@@ -202,7 +186,7 @@ def _refine(
     if not fine:
         return theta, 0
     quadrature = unweighted(sobol(key, fine, problem.simulator.measure))
-    best = minimise(objective_of(problem, quadrature), theta)
+    best = procedure.search.refine(objective_of(problem, quadrature), theta)
     return (best.theta if bool(jnp.isfinite(best.value)) else theta), int(best.calls)
 
 
@@ -219,10 +203,13 @@ def _replicate(
 
     def replicate(number: int) -> Refit:
         own = _own_keys(key, number)
-        x = _draw_data(simulator, own[0], theta, n)
+        x = draw_data(simulator, own[0], theta, n)
         return procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
 
     def steps() -> Iterator[Refit]:
+        if simulator.runtime.threads == 1:
+            yield from map(replicate, range(count))
+            return
         with ThreadPoolExecutor(simulator.runtime.threads) as threads:
             try:
                 yield from threads.map(replicate, range(count))
@@ -236,14 +223,6 @@ def _replicate(
 @jax.jit
 def _own_keys(key: Key[Array, ""], number: int) -> Key[Array, " 2"]:
     return jax.random.split(jax.random.fold_in(key, number))
-
-
-@compile_where_it_runs
-def _draw_data(
-    simulator: Simulator, key: Key[Array, ""], theta: Array, n: int
-) -> Float[Array, "n d"]:
-    """Fresh independent draws of the model, never points of a design."""
-    return simulator.rows(theta, simulator.measure.sample(key, n))
 
 
 def _choose_kernel(problem: Problem, x: Float[Array, "n d"]) -> Kernel:
@@ -263,13 +242,15 @@ def _judge(
     calls: int,
 ) -> HypothesisTest:
     by_factor = np.concatenate([observed.statistics[None], replicates.statistics])
-    statistics = largest_studentised(by_factor) if len(procedure.factors) > 1 else by_factor[:, 0]
+    studentised = studentise(by_factor) if procedure.views else by_factor
+    statistics = studentised.max(1)
     about = {
         "method": "composite" if procedure.search.composite else "simple",
         "failed": int(np.isinf(by_factor[1:, 0]).sum()),
         "not_converged": int((~replicates.converged & np.isfinite(by_factor[1:, 0])).sum()),
         "designs": len(procedure.designs.points),
-        "lengthscale_factors": list(procedure.factors),
+        "statistics": procedure.names,
+        "largest": procedure.names[int(np.argmax(studentised[0]))],
     }
     return HypothesisTest(
         float(statistics[0]),

@@ -49,15 +49,20 @@ def decide(statistics: Float[np.ndarray, " b"], level: float) -> Decision:
 def largest_studentised(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarray, " b"]:
     """The largest of l statistics, each in standard deviations from its own mean over all b.
 
-    Statistics of failed fits are infinite, and stay so.
-
     >>> largest_studentised(np.array([[1.0, 10.0], [3.0, 30.0], [2.0, 50.0]])).round(2)
     array([-1.22,  1.22,  1.22])
     """
+    return studentise(statistics).max(axis=1)
+
+
+def studentise(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarray, "b l"]:
+    """Each in standard deviations from its own mean over all b.
+
+    Statistics of failed fits are infinite, and stay so.
+    """
     known = np.where(np.isfinite(statistics), statistics, np.nan)
     spread = np.nanstd(known, axis=0)
-    scaled = (statistics - np.nanmean(known, axis=0)) / np.where(spread > 0, spread, 1.0)
-    return scaled.max(axis=1)
+    return (statistics - np.nanmean(known, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def check_level(resamples: Any, level: Any) -> tuple[int, float]:

@@ -16,6 +16,7 @@ from owlfi.kernels import Kernel
 from owlfi.mmd import own_term
 from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
 from owlfi.testing.searches import Prepared
+from owlfi.testing.views import compare_views, name_views
 
 
 class Designs(eqx.Module):
@@ -53,6 +54,7 @@ class Procedure(eqx.Module):
     objective: its simulator, kernel k and bounds; designs and data take the place of its own.
     others: (r, p), where searches begin besides the estimate, in case there are other minima.
     factors: of the lengthscale of k, one for each statistic.
+    views: whether other views of the data follow, each a statistic, too.
     """
 
     objective: Objective
@@ -60,6 +62,14 @@ class Procedure(eqx.Module):
     others: Float[Array, "r p"]
     factors: tuple[float, ...] = eqx.field(static=True)
     search: Prepared
+    views: bool = eqx.field(static=True, default=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the statistics."""
+        wide = [f"{factor:g} lengthscales" for factor in self.factors]
+        d = self.objective.observed.shape[1]
+        return [*wide, *name_views(d)] if self.views else wide
 
     @property
     def runtime(self) -> Runtime:
@@ -93,7 +103,12 @@ def _refit(procedure: Procedure, key: Key[Array, ""], x: Array, k: Kernel, start
     simulator = objective.simulator
     points = designs.statistic_points[j]
     y = procedure.runtime.map(lambda u: simulator.rows(best.theta, u), points)
-    values = _compare(data, procedure.factors, y, designs.statistic_weights[j])
+    weights = designs.statistic_weights[j]
+    values = _compare(data, procedure.factors, y, weights)
+    if procedure.views:
+        usual = procedure.factors.index(1.0)
+        rows = y[usual if len(y) > 1 else 0]
+        values = jnp.concatenate([values, _compare_views(data, rows, weights[usual])])
     failed = ~(jnp.isfinite(best.value) & jnp.isfinite(values).all())
     calls = best.calls + designs.statistic_calls
     values = jnp.where(failed, jnp.inf, values)
@@ -115,3 +130,6 @@ def _compare(
         own = own_term(objective.data_kernel, data.observed, data.shares, data.unbiased)
         values.append(objective.of_rows(rows) + own)
     return jnp.stack(values)
+
+
+_compare_views = eqx.filter_jit(compare_views)

@@ -18,7 +18,13 @@ from owlfi.inference.search.descent import Bank, minimise_by_descent
 from owlfi.inference.search.newton import Minimum, choose_least, minimise
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.roughness import is_rough, look_calls
-from owlfi.inference.search.scatter import Scatter, look_through, refit_inside
+from owlfi.inference.search.scatter import (
+    Scatter,
+    look_through,
+    refit_inside,
+    scatter_around,
+    scatter_size,
+)
 from owlfi.inference.search.starts import (
     MOST_RUNGS,
     coarsen,
@@ -27,6 +33,7 @@ from owlfi.inference.search.starts import (
 )
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, walk_calls
 from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import to_real
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
@@ -56,10 +63,19 @@ class _Narrow:
         """The starts of the observed data, as many at a time as a replicate has."""
         return []
 
+    def refine(self, objective: Objective, theta: Float[Array, " p"]) -> Minimum:
+        """The minimum on many more points, from that on few."""
+        return minimise(objective, theta)
+
     @property
     def groups(self) -> int:
         """How many those are at most."""
         return 0
+
+    def refine_calls(self, simulator: Simulator, fine: int, near: int, *, most: bool) -> int:
+        """What it costs on so many points."""
+        scattered = scatter_size(len(simulator.parameters)) * fine if most else 0
+        return max(simulator.slope_calls(fine) * near, scattered)
 
 
 @dataclass(frozen=True)
@@ -236,6 +252,17 @@ class Regression(_Narrow, eqx.Module):
         scatter = look_through(self.scatter, objective.data_kernel)
         found = refit_inside(scatter, objective.observed[None], objective.shares[None])
         return jax.tree.map(lambda leaf: leaf[0], found)
+
+    def refine(self, objective: Objective, theta: Float[Array, " p"]) -> Minimum:
+        """In one more regression, around theta."""
+        centre = to_real(theta, objective.ends)
+        scatter, calls = scatter_around(objective, centre, self.scatter.spread, 0)
+        if scatter is None:
+            return Minimum(
+                theta, jnp.array(jnp.nan), jnp.array(calls), jnp.array(False), *[theta] * 2
+            )
+        found = refit_inside(scatter, objective.observed[None], objective.shares[None])
+        return jax.tree.map(lambda leaf: leaf[0], found)._replace(calls=jnp.array(calls))
 
 
 Search = Newton | Adam | Given

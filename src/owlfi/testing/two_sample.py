@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.progress import show_bars, track_steps
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.problem.dependence import tell_dependence
@@ -50,6 +51,7 @@ def two_sample(
     frequencies: int = 100,
     resamples: int = 499,
     level: float = 0.05,
+    progress: bool = False,
 ) -> HypothesisTest:
     """Test whether x (n, d) and y (m, d), or (n,) and (m,), have the same distribution.
 
@@ -63,6 +65,7 @@ def two_sample(
         stand for a squared exponential. The last two take time linear in n + m. A block has two
         rows of each sample at least: where sizes differ much, take features.
     resamples: B; p = (1 + k) / (1 + B).
+    progress: show a bar.
 
     Every choice keeps the level exactly. With features the statistic is the V-statistic, else U.
 
@@ -87,11 +90,12 @@ def two_sample(
     shuffled = _shuffle(shuffle_key, samples, in_pairs=null == "wild")
     kernels = _choose_kernels(data_kernel, aggregate, shuffled)
     relabel = partial(_draw_labels, numpy_generator(label_key), null, resamples)
-    if pairs == "features":
-        phases = _frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
-        statistics = _by_features(phases, shuffled, relabel)
-    else:
-        statistics = _by_blocks(kernels, shuffled, relabel, n + m if pairs == "all" else block)
+    with show_bars(progress):
+        if pairs == "features":
+            phases = _frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
+            statistics = _by_features(phases, shuffled, relabel)
+        else:
+            statistics = _by_blocks(kernels, shuffled, relabel, n + m if pairs == "all" else block)
     chosen = largest_studentised(statistics) if aggregate else statistics[:, 0]
     about = {"method": "two-sample MMD", "null": null, "pairs": pairs, "n": n, "m": m}
     test = HypothesisTest(
@@ -179,7 +183,8 @@ def _by_blocks(
 ) -> Float[np.ndarray, "b l"]:
     """The mean of the U-statistics within blocks; rows are relabelled within their block."""
     totals, weight = jnp.zeros(()), 0
-    for x, y in _split(samples, rows):
+    parts = list(_split(samples, rows))
+    for x, y in track_steps(parts, len(parts), "Two samples"):
         labels = jnp.asarray(relabel(len(x), len(y)))
         z = jnp.asarray(np.concatenate([x, y]))
         block = jnp.stack([_u_statistics(k, z, labels, len(x)) for k in kernels], 1)
@@ -235,7 +240,8 @@ def _by_features(
     """|mean φ(x) - mean φ(y)|² of random Fourier features (Rahimi and Recht 2007)."""
     n, m = (len(sample) for sample in samples)
     gaps = jnp.zeros(())
-    for x, y in _split(samples, _FEATURE_ROWS):
+    parts = list(_split(samples, _FEATURE_ROWS))
+    for x, y in track_steps(parts, len(parts), "Two samples"):
         z, labels = jnp.asarray(np.concatenate([x, y])), jnp.asarray(relabel(len(x), len(y)))
         gaps = gaps + _feature_sums(phases, z, labels, n, m)
     return np.asarray(jnp.sum(gaps**2, -1).T)

@@ -2,7 +2,8 @@
 
 Under the null hypothesis MMD²(P_θ̂, Qⁿ) ≈ |Σ_i ψ(x_i) / n|², where ψ(x) is k(x, ·) - μ less its
 influence on the estimate: its projection off the tangents ∂μ/∂θ. Random signs of the summands
-give its null distribution.
+give its null distribution. Tangents are those of the simulations, or of their regression on theta
+where simulations are rough.
 """
 
 import equinox as eqx
@@ -13,11 +14,15 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
-from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
+from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.tangent import embedding_metric
-from owlfi.problem.problem import Problem
+from owlfi.kernels import Kernel
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_limit
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
@@ -25,6 +30,13 @@ from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
 
 
+def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
+    own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls(problem))
+    calls = expect_fit(rule, problem) + own
+    return Expected(calls, calls)
+
+
+@limit_calls(_expect)
 def wild_goodness_of_fit(
     key: Key[Array, ""],
     problem: Problem,
@@ -33,19 +45,23 @@ def wild_goodness_of_fit(
     resamples: int = 999,
     designs: int = 16,
     level: float = 0.05,
+    progress: bool = False,
+    max_calls: int | None = None,
 ) -> HypothesisTest:
     """Test whether the model could have produced the data, at the simulations of a single fit.
 
     resamples: B, how many sets of random signs are drawn; they take no simulation.
     designs: how many more designs of the rule are simulated at the estimate. The error of a design
         is part of the statistic, and random combinations of theirs join the null statistics.
+    progress: show what is done.
+    max_calls: the most rows that the simulator may compute; fewer than it takes are refused.
 
     Asymptotic in n and m, where `goodness_of_fit` has the whole procedure in every replicate, at B
     fits. Memory grows with (n + designs · m)².
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
-    parameters, a model that is piecewise constant in one, the U-statistic, and simulations at the
-    estimate that are not finite.
+    parameters, a model that does not change with one, the U-statistic, simulations at the estimate
+    that are not finite, and too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -55,27 +71,21 @@ def wild_goodness_of_fit(
     >>> test.rejected, test.calls < 3000
     (False, True)
     """
+    problem, rule = as_problem(problem), as_rule(rule)
     resamples, level = check_level(resamples, level)
     check_rows("observed", len(problem.observed))
-    as_rule(rule).check_weighted("the wild bootstrap")
+    rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
-    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule)
-    if fit.rough:
-        raise ValueError(
-            "wild_goodness_of_fit needs the derivatives of the simulator, but they do not tell how "
-            "y changes with theta: it is rounded, counts, jumps or chaotic; use goodness_of_fit"
-        )
+    fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
     others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
     theta = fit.minimum.theta
-    rows = simulate_with_slopes(fit.objective, theta)
-    refuse_constant(problem.prior.names, theta, rows.slopes)
     y = _simulate(problem, theta, others)
-    gram = _projected_gram(fit.objective, rows.y, rows.slopes, y)
+    gram, made = _project(problem, fit, y)
     weights = jnp.stack([q.weights for q in others])
     coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
-    null = jnp.sum(coefficients * (coefficients @ gram), 1)
+    null = _count_freedom(problem) * jnp.sum(coefficients * (coefficients @ gram), 1)
     statistic = float(fit.squared_mmd)
     test = HypothesisTest(
         statistic,
@@ -84,7 +94,7 @@ def wild_goodness_of_fit(
         null,
         problem.prior.names,
         theta,
-        calls=fit.calls + rows.calls + len(y) + sum(q.tuning_calls for q in others),
+        calls=fit.calls + made + len(y) + sum(q.tuning_calls for q in others),
         about={"method": "wild bootstrap", "failed": 0},
         warnings=(*fit.warnings, *tell_limit(len(problem.observed))),
     )
@@ -101,8 +111,27 @@ def _simulate(problem: Problem, theta: Array, designs: list[Quadrature]) -> Floa
     return y
 
 
+def _count_freedom(problem: Problem) -> float:
+    """What is left of n observations has n - p degrees of freedom."""
+    n, p = len(problem.observed), len(problem.prior.names)
+    return n / max(n - p, 1)
+
+
+def _project(problem: Problem, fit: Fit, others: Array) -> tuple[Float[Array, "r r"], int]:
+    """The Gram matrix of what is left of all rows, and the calls of the tangents."""
+    scatter = fit.assessed.landing.scatter
+    if fit.rough and scatter is not None:
+        v = to_real(fit.minimum.theta, fit.objective.ends)
+        xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
+        return _project_by_regression(scatter, xi, problem.observed, others), 0
+    rows = simulate_with_slopes(fit.objective, fit.minimum.theta)
+    refuse_constant(problem.prior.names, fit.minimum.theta, rows.slopes)
+    objective = fit.objective.with_data(problem.observed)
+    return _project_by_slopes(objective, rows.y, rows.slopes, others), rows.calls
+
+
 @eqx.filter_jit
-def _projected_gram(
+def _project_by_slopes(
     objective: Objective, y: Array, slopes: Array, others: Array
 ) -> Float[Array, "r r"]:
     """⟨ψ_i, ψ_j⟩ of the observations, then the simulations of the other designs."""
@@ -115,10 +144,31 @@ def _projected_gram(
 
     tangents = jax.lax.map(lambda s: jax.jvp(mean, (y,), (s,))[1], slopes)
     own = jax.lax.map(lambda s: jax.jvp(lambda at: w @ (k.gram(y, at) @ w), (y,), (s,))[1], slopes)
-    metric = embedding_metric(objective, y, slopes)
     centred = tangents - own[:, None]  # ⟨∂μ, k(row, ·) - μ⟩
-    embedded = mean(y)
-    gram = k.gram(rows, rows) - embedded[:, None] - embedded[None] + w @ (k.gram(y, y) @ w)
+    norm = w @ (k.gram(y, y) @ w)
+    metric = embedding_metric(objective, y, slopes)
+    return _take_off(k, rows, mean(y), norm, centred, metric)
+
+
+@eqx.filter_jit
+def _project_by_regression(
+    scatter: Scatter, xi: Float[Array, " p"], observed: Array, others: Array
+) -> Float[Array, "r r"]:
+    """The same, of the regression of embeddings on theta."""
+    objective, mixture = scatter.objective, scatter.mixture(xi)
+    rows = jnp.concatenate([observed, others])
+    along = jax.jacfwd(scatter.mixture)(xi).T
+    at_rows, products = scatter.at_rows(rows), scatter.products
+    centred = along @ at_rows - (along @ products @ mixture)[:, None]
+    norm, metric = mixture @ products @ mixture, along @ products @ along.T
+    return _take_off(objective.data_kernel, rows, mixture @ at_rows, norm, centred, metric)
+
+
+def _take_off(
+    k: Kernel, rows: Array, embedded: Array, norm: Array, centred: Array, metric: Array
+) -> Float[Array, "r r"]:
+    """⟨k(row_i, ·) - μ, k(row_j, ·) - μ⟩ without its part along the tangents."""
+    gram = k.gram(rows, rows) - embedded[:, None] - embedded[None] + norm
     return gram - centred.T @ jnp.linalg.pinv(metric, hermitian=True) @ centred
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_bound, as_count, as_rows
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, Rotated, Uniform, as_measure, as_points
@@ -189,7 +190,7 @@ def _greedy(tuning: Tuning, measure: Measure, candidates: Array, count: int) -> 
     return candidates[_choose(c, fit.nugget, points, moved, z, count)]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _choose(
     c: Kernel, nugget: Array, points: Array, candidates: Array, z: Array, count: int
 ) -> Array:

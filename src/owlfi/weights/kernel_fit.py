@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from owlfi._tools.bfgs import minimise
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponential, squared_distances
 
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
@@ -147,7 +147,7 @@ def _likelihood_slope(parts: tuple[Array, Array], slope: Array) -> tuple[Array, 
 likelihood.defvjp(_likelihood_and_parts, _likelihood_slope)
 
 
-@eqx.filter_jit
+@compile_quickly
 def fit(
     points: Float[Array, "b g m q"],
     grams: Float[Array, "b t m m"],
@@ -207,7 +207,7 @@ def _fit_one(
     return jax.lax.scan(try_stage, (nothing, start), stages)[0][0]
 
 
-@eqx.filter_jit
+@compile_quickly
 def choose_better(
     fitted: KernelFit,
     known: KernelFit,

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_array, as_weights, is_traced
+from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import Embedding, embed
 from owlfi.kernels import Kernel
 from owlfi.measures import as_measure, as_points
@@ -23,6 +24,7 @@ from owlfi.weights.structured import LARGEST_CONDITION, Solution, solve_grid, so
 _LARGEST_DENSE = 30_000
 _SMALL_DESIGN = 48
 _ENTRIES_AT_ONCE = 2**22
+_FEW_ENTRIES = 2**15  # of Gram matrices, for which a quick program is fast enough
 _PAIRS_AT_ONCE = 2**18  # a Matérn kernel may hold hundreds of numbers for each
 
 
@@ -64,7 +66,8 @@ def optimal_weights(
             f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
             "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
         )
-    return _solve_dense(base_kernel, u, *_embed(embedding, u), jitter)
+    solve = _solve_few if u.size // u.shape[-1] * u.shape[-2] <= _FEW_ENTRIES else _solve_many
+    return solve(base_kernel, u, *_embed(embedding, u), jitter)
 
 
 def squared_worst_case_error(
@@ -142,7 +145,6 @@ def _as_quadrature(u: Array, solution: Solution) -> Quadrature:
     return Quadrature(u, solution.weights, error, solution.condition, solution.nugget)
 
 
-@eqx.filter_jit
 def _solve_dense(
     base_kernel: Kernel, u: Array, z: Array, norm2: Array, nugget: Array
 ) -> Quadrature:
@@ -158,6 +160,9 @@ def _solve_dense(
     at_once = min(len(designs[0]), _ENTRIES_AT_ONCE // m**2) if m <= _SMALL_DESIGN else None
     found = jax.lax.map(solve, designs, batch_size=at_once)
     return _as_quadrature(u, jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found))
+
+
+_solve_few, _solve_many = compile_quickly(_solve_dense), eqx.filter_jit(_solve_dense)
 
 
 def solve_gram(gram: Array, z: Array, norm2: Array, nugget: Array) -> Solution:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.bfgs import minimise
 from owlfi._tools.checks import as_rows
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict, without_estimate
@@ -102,7 +103,7 @@ def _fit_all(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list
     ]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _fit(family: Array, points: Array, widths: Array, grams: Array, ends: Array) -> KernelFit:
     """The kernel that is most likely for all designs, and its errors at each."""
 

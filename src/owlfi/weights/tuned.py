@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_bound, as_rows
+from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
@@ -164,14 +164,14 @@ def weigh_alike(
     squares = (np.asarray(quadrature.weights) ** 2).sum()
     most = as_jax(1.5 * m * squares)  # hardly noisier than the one that was tuned
     parts = []
-    for design in points:  # one at a time, by the program that served the first
+    for design in np.asarray(points):  # one at a time, by the program that served the first
         one = as_jax(design[None])
         parts.append(_solve(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
     return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _certify(
     designs: Array, fitted: KernelFit, calm: "_Weights", equal: "_Weights", grams: Array
 ) -> Quadrature:
@@ -204,7 +204,7 @@ def _choose(which: Array, yes: Array, no: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _data_grams(data_kernel: Kernel, samples: Array) -> Float[Array, "b t m m"]:
     return jax.lax.map(lambda rows: jax.lax.map(lambda y: data_kernel.gram(y, y), rows), samples)
 
@@ -252,7 +252,7 @@ def _embed_one(family: int, law: Measure, lengthscale: Array, u: Array) -> tuple
     return embedding.mean(u), embedding.norm2
 
 
-@eqx.filter_jit
+@compile_quickly
 def _embed_compiled(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
@@ -268,7 +268,7 @@ class _Weights(NamedTuple):
     nugget: Array
 
 
-@eqx.filter_jit
+@compile_quickly
 def _solve(
     designs: Array, z: Array, norm2: Array, fitted: KernelFit, plain: Array, most_noise: Array
 ) -> tuple[_Weights, _Weights]:

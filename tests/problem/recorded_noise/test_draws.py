@@ -168,6 +168,14 @@ def test_draws_beyond_u_come_from_a_stream_that_u_fixes():
     assert (first != other).all()
 
 
+def test_draws_one_by_one_are_those_of_an_array():
+    blocks = (("uniform", 2), ("normal", 1), ("laplace", 1))
+    for kind in ("normal", "exponential", "random", "laplace"):
+        one, many = (RecordingGenerator(Tape(np.full(4, 0.3), blocks)) for _ in range(2))
+        drawn = np.array([getattr(one, kind)() for _ in range(6)])
+        assert_allclose(drawn, getattr(many, kind)(size=6), rtol=1e-14)
+
+
 def test_ends_of_the_coordinates_give_finite_draws():
     for level in (0.0, 1.0, 2.0**-60, BELOW_ONE):
         u, blocks = np.full(4, level), (("uniform", 4),)

@@ -172,6 +172,14 @@ def test_simulators_with_parameters_held_or_summaries_know_their_noise():
     assert isinstance(Simulator(lambda t, u: u, Uniform(), ["a"]).noise, Uniform)
 
 
+def test_parts_of_a_row_may_have_any_shape():
+    found = as_row((1.5, np.ones((2, 2)), {"n": 3, "more": [2.0, [4]]}, [True]))
+    assert_allclose(found, [1.5, 1, 1, 1, 1, 3, 2, 4, 1])
+    for wrong in (None, [None], [1.0, "a"], {"a": ["b"]}, [], [1.0, []], 1j):
+        with pytest.raises(ValueError, match="one row of real numbers"):
+            as_row(wrong)
+
+
 # Where random numbers come from
 
 
@@ -181,8 +189,8 @@ class Walker:
         self.legs = type("Legs", (), {})()
         self.legs.state = np.random.RandomState(0)
 
-    def walk(self, theta):
-        return np.sin(self.rng.normal(size=3)) + self.legs.state.randn()
+    def walk(self, theta, steps=3):
+        return np.sin(self.rng.normal(size=steps)) + self.legs.state.randn()
 
 
 def test_objects_that_keep_generators():
@@ -193,6 +201,33 @@ def test_objects_that_keep_generators():
     u = [[0.0, 0.5, 1.0, 2.0]]
     assert_allclose(simulator([0.7], u), np.sin([[0.0, 0.5, 1.0]]) + 2.0)
     assert walker.rng is own
+
+
+class World:
+    """Agents that share a generator, and know their world."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.agents, self.own = [Agent(self, rng), Agent(self, rng)], {"rngs": [rng]}
+
+    def simulate(self, theta):
+        return [np.sin(agent.rng.normal()) for agent in self.agents] + [
+            self.own["rngs"][0].random()
+        ]
+
+
+class Agent:
+    def __init__(self, world, rng):
+        self.world, self.rng = world, rng
+
+
+def test_lists_and_dicts_of_objects_that_keep_generators():
+    world = World()
+    own = world.agents[1].rng
+    simulator = from_random(world.simulate)
+    assert_allclose(simulator([0.7], [[0.5, 1.0, 0.2]]), [[np.sin(0.5), np.sin(1.0), 0.2]])
+    assert world.agents[1].rng is own
+    assert world.own["rngs"][0] is own
 
 
 def by_children(theta, rng):
@@ -219,7 +254,8 @@ def by_name(theta, scale=2.0, *, generator=None):
         (by_seed, None),
         (by_seed, "seed"),
         (by_state, None),
-        (by_name, "generator"),
+        (by_name, None),
+        (lambda *given: np.sin(given[1].normal(size=2)), None),
     ],
 )
 def test_every_argument_for_random_numbers_is_served(function, argument):
@@ -381,7 +417,21 @@ def uses_own_generator_in_jax(theta, rng):
     return rng.normal() + np.random.default_rng().normal()
 
 
+MEMORY = []
+
+
+def remembers(theta, rng):
+    MEMORY.append(np.sin(rng.normal()))
+    return np.mean(MEMORY)
+
+
+def needs_more(theta, days, rng):
+    return np.sin(rng.normal(size=days))
+
+
 BAD = {
+    "keep nothing from call to call": remembers,
+    "needs_more needs days beside theta and rng": needs_more,
     "nothing was drawn from rng in 8 runs": draws_nothing,
     "end it with `return y`": returns_nothing,
     "must return one row of real numbers": lambda theta, rng: f"{rng.normal()}",
@@ -417,6 +467,22 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="draws must be a whole number"):
         from_random(by_state, draws=0)
     assert Simulator.from_random(by_state, ["a"], theta=[0.7]).measure.dim == 2
+
+
+def of_long_tails(theta, rng):
+    z = rng.normal()
+    if z > 4.0:
+        raise ArithmeticError("too large")
+    return np.sin(z)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_that_raise_are_nan_beside_others(workers):
+    generator = from_random(of_long_tails, workers=workers).generator
+    y = generator([0.7], [[0.5], [5.0], [0.1]])
+    assert_allclose(y, [[np.sin(0.5)], [np.nan], [np.sin(0.1)]])
+    with pytest.raises((ArithmeticError, RuntimeError), match="too large"):
+        generator([0.7], [[5.0], [6.0]])
 
 
 def test_functions_that_raise_at_some_thetas_or_at_all():

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi.inference.abc import measure_distances
+from owlfi._tools.programs import compile_quickly
+from owlfi.inference.prior_runs import measure_distances
 from owlfi.inference.proposals.surrogate import Surrogate, fit_surrogate
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
@@ -114,7 +114,7 @@ def _emulate(x: np.ndarray, y: Float[np.ndarray, "t m d"], v: np.ndarray) -> _Em
     return _Emulator(surrogate, jnp.asarray(centre), jnp.asarray(components))
 
 
-@eqx.filter_jit
+@compile_quickly
 def _root_of_emulated(
     kernel: Kernel,
     x: Array,

@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.checks import as_array, as_kind
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.inference.abc import SHARE
+from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
 from owlfi.problem.prior import Prior
-from owlfi.problem.problem import Problem
-from owlfi.problem.simulations import Simulations
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.simulations import Simulations, as_simulations
 
 SAFETY = 0.1
 _CANDIDATES = 4096
@@ -99,16 +100,19 @@ def next_proposal(
     >>> bool(np.median(abs(thetas - 3.0)) < 0.5)  # the prior goes from 0 to 10
     True
     """
+    problem, runs = as_problem(problem), as_simulations("runs", runs)
     _check(problem, share, safety)
     draw_key, chance_key = jax.random.split(as_key(key))
     v = problem.prior.to_uniform(runs.thetas)
+    times = None if seconds is None else _as_times(seconds, len(v))
     before = the_prior(v.shape[1]) if before is None else before
+    as_kind("before", before, Proposal, "the Proposal of an earlier round")
     candidates = before.draw(draw_key, _CANDIDATES)
     thinned = 1 / before.density(candidates)  # how much of the prior each stands for
     roots = predict_distances(chance_key, problem, runs, v, candidates)
     threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), share)
     chance = (roots <= threshold).mean(1)
-    wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, seconds, candidates))
+    wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, times, candidates))
     return _split_into_boxes(candidates, wanted, thinned, safety)
 
 
@@ -127,16 +131,22 @@ def importance(
     return 1 / np.sum(parts, axis=0)
 
 
-def _relative_cost(v: np.ndarray, seconds: Any, new: np.ndarray) -> Float[np.ndarray, " c"]:
-    """The expected time of a run at new points, by a surrogate of its logarithm."""
-    if seconds is None:
-        return np.ones(len(new))
-    times = np.asarray(seconds, float)
-    if times.shape != (len(v),) or not (times > 0).all():
+def _as_times(seconds: Any, count: int) -> Float[np.ndarray, " t"]:
+    times = np.asarray(as_array("seconds", seconds))
+    if times.shape != (count,) or not (times > 0).all():
         raise ValueError(
-            f"seconds must be one positive number for each of the {len(v)} thetas, got shape "
+            f"seconds must be one positive number for each of the {count} thetas, got shape "
             f"{times.shape} with smallest {times.min() if times.size else None}"
         )
+    return times
+
+
+def _relative_cost(
+    v: np.ndarray, times: np.ndarray | None, new: np.ndarray
+) -> Float[np.ndarray, " c"]:
+    """The expected time of a run at new points, by a surrogate of its logarithm."""
+    if times is None:
+        return np.ones(len(new))
     mean, _ = fit_surrogate(v, np.log(times)[:, None]).predict(new)
     low, high = np.quantile(mean, [0.05, 0.95])
     return np.exp(np.asarray(mean)[:, 0]) if high - low > _UNEQUAL else np.ones(len(new))

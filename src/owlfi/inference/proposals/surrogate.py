@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.bfgs import minimise
 from owlfi._tools.checks import as_rows
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Matern
 
 _LOG_LENGTHSCALE = (np.log(0.01), np.log(10.0))
@@ -75,7 +76,7 @@ def _pad(v: Array, f: Array) -> tuple[Array, Array, Array]:
     )
 
 
-@eqx.filter_jit
+@compile_quickly
 def _fit_output(v: Array, values: Array, mask: Array) -> tuple[Array, Array]:
     """The likeliest lengthscales and nugget of one output."""
     p = v.shape[1]
@@ -126,7 +127,7 @@ def _negative_likelihood(
     return mask.sum() * jnp.log(variance) + 2 * jnp.log(jnp.diagonal(factor)).sum()
 
 
-@eqx.filter_jit
+@compile_quickly
 def _predict_output(
     v: Array, values: Array, mask: Array, lengthscale: Array, nugget: Array, new: Array
 ) -> tuple[Array, Array]:

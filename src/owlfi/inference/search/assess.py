@@ -2,25 +2,27 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
-from owlfi.inference.search.tangent import Designs, no_designs
+from owlfi.inference.search.tangent import Designs, Tangent, no_designs
 from owlfi.inference.search.ways import ByRegression, Landing, Way
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
-_DESIGNS = 6
+_RIPPLED = 2.0  # times the Hessian of a resolved embedding
+DESIGNS = 6
+"""Of the same kind, that are simulated at an estimate."""
 _ROOM = 0.5  # of the way to a bound, that a shift may go
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
@@ -33,6 +35,12 @@ class Errors(NamedTuple):
     """What the points add to the squared MMD, as far as it is known."""
     failed: float
     """The share of simulations that failed."""
+    rippled: bool
+    """Whether few simulations, as those of long tails, make the slopes.
+
+    They then pass single observations, and the squared MMD has ripples of its own around the
+    estimate, steeper than its valley.
+    """
     calls: "Calls"
 
 
@@ -78,7 +86,7 @@ def assess(
         return Assessed(way, landing, errors, usual, errors.calls)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
     calls = errors.calls.add(other=looked)
-    if normal.all():
+    if normal.all() and not errors.rippled:
         return Assessed(way, landing, errors, usual, calls)
     rough, looked = is_rough(coarsen(objective, 1.0), theta)
     calls = calls.add(other=looked)
@@ -117,24 +125,36 @@ def measure_errors(
     tangent, search = way.tangent(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
-    return Errors(found, _excess(stage, designs), float(tangent.failed), Calls(search, other))
+    excess, failed = _excess(stage, designs), float(tangent.failed)
+    return Errors(found, excess, failed, is_rippled(tangent), Calls(search, other))
+
+
+def is_rippled(tangent: Tangent) -> bool:
+    """Whether single points, that move alone, are much of how the embedding moves.
+
+    H = 2 ⟨∂μ, ∂μ⟩ for a model that is right, but for what each point has with itself: it is part of
+    the metric, and not of H, since k(y_i, y_i) does not change.
+    """
+    metric, hessian = np.diag(tangent.metric), np.diag(tangent.hessian)
+    return bool((2 * metric > _RIPPLED * np.abs(hessian)).any())
 
 
 def redraw(
     key: Key[Array, ""], rule: Rule, stage: Stage, theta: Float[Array, " p"]
 ) -> tuple[Designs, int]:
     """Simulations at theta on other designs of the same kind, none where the rule has none."""
-    quadrature = rule.redraw(key, stage.problem, stage.quadrature, _DESIGNS)
+    quadrature = rule.redraw(key, stage.problem, stage.quadrature, DESIGNS)
     if quadrature is None:
         return no_designs(stage.objective), 0
     y = _simulate_designs(stage.objective, theta, quadrature.points)
-    designs, enough = _leave_out_failed(stage.objective, y, quadrature.weights)
-    if not np.asarray(enough).all():
+    designs = Designs(y, quadrature.weights)
+    if not np.isfinite(y).all():
+        designs, enough = _leave_out_failed(stage.objective, *designs)
         designs = jax.tree.map(lambda leaf: leaf[np.asarray(enough)], designs)
     return designs, y.shape[0] * y.shape[1]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _leave_out_failed(
     objective: Objective, y: Float[Array, "r m d"], weights: Float[Array, "r m"]
 ) -> tuple[Designs, Bool[Array, " r"]]:
@@ -159,7 +179,7 @@ def _excess(stage: Stage, designs: Designs) -> float:
     return stage.independent_excess if known is None else float(known)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
     k, (r, m) = objective.data_kernel, designs.weights.shape
     own = jax.lax.map(lambda design: k.self_sum(*design), designs)

@@ -106,7 +106,7 @@ def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, 
     """Searches that ended elsewhere, where the squared MMD is nearly as small."""
     best, others = wide.landings[0], wide.landings[1:]
     reach = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
-    rise = _UNITS**2 * float(np.max(found.errors.sandwich.rise)) * len(reach)
+    rise = _UNITS**2 * float(np.asarray(found.errors.sandwich.rise).max()) * len(reach)
     for other in others:
         apart = np.abs(np.asarray(other.minimum.theta) - np.asarray(best.minimum.theta))
         if other.value - best.value < rise and (apart > _APART * reach).any():

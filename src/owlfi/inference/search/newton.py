@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
@@ -19,6 +21,8 @@ samples, so that such a step is far below a standard error."""
 _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
+NONE = np.int64(-1)
+"""The parameter that is held where all are free."""
 
 Model = Callable[[Objective, Array, Array | float], LocalModel]
 
@@ -59,10 +63,12 @@ def minimise(
     model: Model = newton_model,
     steps: int = STEPS,
     tolerance: float | Float[Array, ""] = TOLERANCE,
+    held: ArrayLike = NONE,
 ) -> Minimum:
     """The minimum near one start (p,), which lies strictly inside the bounds.
 
     model: `newton_model` from afar, `gauss_newton_model` from a warm start.
+    held: the place of a parameter that stays as it is.
     Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
     taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
     sets inside `jax.lax.map`, too.
@@ -70,12 +76,12 @@ def minimise(
 
     def step(search: Search) -> Search:
         v = search.v + search.step
-        return _advance(search, v, model(objective, v, search.model.value), objective)
+        return _advance(search, v, model(objective, v, search.model.value), objective, held)
 
-    v = to_real(start, objective.ends)
-    first = _start_search(v, model(objective, v, jnp.inf), objective, steps)
     last = objective.runtime.while_loop(
-        lambda search: _goes_on(search, steps, tolerance), step, first
+        lambda search: _goes_on(search, steps, tolerance),
+        step,
+        _start_search(to_real(start, objective.ends), steps),
     )
     return _end_search(last, objective, tolerance)
 
@@ -110,27 +116,33 @@ def choose_least(minima: Minimum) -> Minimum:
     return best._replace(calls=minima.calls.sum())
 
 
-@eqx.filter_jit
-def _start_search(v: Array, model: LocalModel, objective: Objective, steps: int) -> Search:
-    """A search that has seen its start."""
-    value = jnp.where(jnp.isfinite(model.value), model.value, jnp.inf)
-    model, radius = model._replace(value=value), jnp.array(_LARGEST_RADIUS)
-    vs = jnp.full((steps + 1, v.shape[0]), jnp.nan).at[0].set(v)
-    values = jnp.full(steps + 1, jnp.nan).at[0].set(value)
-    planned = _plan_step(model, radius, objective)
-    return Search(v, model, radius, *planned, jnp.array(1), model.calls, vs, values)
+@compile_quickly
+def _start_search(v: Array, steps: int) -> Search:
+    """A search that has seen nothing; its first step leads to its start.
+
+    So the model is in the program once, which takes half the time to compile.
+    """
+    p, none = v.shape[0], jnp.array(0)
+    unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none)
+    vs, values = jnp.full((steps + 1, p), jnp.nan), jnp.full(steps + 1, jnp.nan)
+    radius, promised = jnp.array(_LARGEST_RADIUS), jnp.array(jnp.inf)
+    return Search(v, unknown, radius, jnp.zeros(p), promised, none, none, vs, values)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _goes_on(search: Search, steps: int, tolerance: float | Array) -> Bool[Array, ""]:
     """Whether there is anything worth trying; NaN is not."""
     able = (search.radius > _SMALLEST_RADIUS) & (search.evaluations <= steps)
-    return able & (search.promised > tolerance) & jnp.isfinite(search.model.value)
+    begun = jnp.isfinite(search.model.value) | (search.evaluations == 0)
+    return able & begun & (search.promised > tolerance)
 
 
-@eqx.filter_jit
-def _advance(search: Search, v: Array, model: LocalModel, objective: Objective) -> Search:
+@compile_quickly
+def _advance(
+    search: Search, v: Array, model: LocalModel, objective: Objective, held: ArrayLike
+) -> Search:
     """The search once the model at v is known: there if it is better, more careful if not."""
+    model = _hold(model, held)
     size = _size(search.step, objective)
     gain = (search.model.value - model.value) / search.promised
     better = model.value < search.model.value  # NaN is not
@@ -147,12 +159,20 @@ def _advance(search: Search, v: Array, model: LocalModel, objective: Objective) 
     return Search(v, model, radius, *planned, count + 1, calls, vs, values)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _end_search(search: Search, objective: Objective, tolerance: float | Array) -> Minimum:
     """The result of a search."""
     theta, thetas = (objective.theta_of(v) for v in (search.v, search.vs))
-    converged = search.promised <= tolerance
+    converged = (search.promised <= tolerance) & jnp.isfinite(search.model.value)
     return Minimum(theta, search.model.value, search.calls, converged, thetas, search.values)
+
+
+def _hold(model: LocalModel, held: ArrayLike) -> LocalModel:
+    """The model in which one parameter stays as it is."""
+    free = jnp.arange(len(model.gradient)) != held
+    stiff = jnp.diag(jnp.full(len(free), jnp.abs(model.hessian).max()))
+    hessian = jnp.where(free[:, None] & free[None], model.hessian, stiff)
+    return model._replace(gradient=jnp.where(free, model.gradient, 0.0), hessian=hessian)
 
 
 def _plan_step(model: LocalModel, radius: Array, objective: Objective) -> tuple[Array, Array]:

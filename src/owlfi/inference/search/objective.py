@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
@@ -53,6 +54,11 @@ class Objective(eqx.Module):
         return self.simulator.runtime
 
     @property
+    def n(self) -> int:
+        """The observations, without the rows that fill a rung of the ladder of sizes."""
+        return int(np.count_nonzero(self.shares))
+
+    @property
     def m(self) -> int:
         """The rows that the simulator computes for one value."""
         return self.points.shape[0]
@@ -62,6 +68,11 @@ class Objective(eqx.Module):
         if shares is None:
             shares = jnp.full(observed.shape[0], 1 / observed.shape[0])
         return eqx.tree_at(lambda o: (o.observed, o.shares), self, (observed, shares))
+
+    def fill(self) -> "Objective":
+        """The same with rows of share 0 up to the next rung: what is compiled serves other n."""
+        size = next_rung(len(self.observed))
+        return self.with_data(fill_rows(self.observed, size), fill_rows(self.shares, size, 0.0))
 
     def stretch(self, factor: Array | float) -> "Objective":
         """The same with the lengthscales of the data kernel multiplied."""
@@ -137,7 +148,7 @@ def objective_of(problem: Problem, quadrature: Quadrature) -> Objective:
     )
 
 
-@eqx.filter_jit
+@compile_quickly
 def value_of_rows(objective: Objective, y: Float[Array, "m d"]) -> Float[Array, ""]:
     """`of_rows` as a program of its own, for loops on the host."""
     return objective.of_rows(y)
@@ -149,11 +160,10 @@ def value_at(objective: Objective, v: Float[Array, " p"]) -> Float[Array, ""]:
     return value_of_rows(objective, objective.rows(v))
 
 
-@compile_where_it_runs
 def simulate_each(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Array, "t m d"]:
     """Simulations at some thetas, on the points of the objective."""
     places = to_real(thetas, objective.ends)
-    return objective.runtime.map(objective.rows, places)
+    return objective.runtime.map_cases(Objective.rows, objective, places)
 
 
 @compile_where_it_runs
@@ -200,7 +210,7 @@ def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalM
     return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls))
 
 
-@eqx.filter_jit
+@compile_quickly
 def curve_rows(
     objective: Objective, y: Float[Array, "m d"], slopes: Float[Array, "p m d"]
 ) -> Curved:

@@ -7,15 +7,13 @@ holds where a normal interval does not; it does not depend on how parameters are
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from scipy.special import stdtrit
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import minimise
-from owlfi.inference.search.objective import LocalModel, Objective, newton_model, simulate_each
+from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.starts import values_of_rows
 
@@ -46,7 +44,7 @@ def normal_reach(objective: Objective, sandwich: Sandwich) -> Reach:
 
 
 def _units(objective: Objective) -> float:
-    return usual_units(objective.observed.shape[0], objective.widths.shape[0])
+    return usual_units(objective.n, objective.widths.shape[0])
 
 
 def is_parabola(
@@ -74,22 +72,6 @@ def _ridge_steps(sandwich: Sandwich) -> Float[np.ndarray, "p p"]:
     inverse = np.full_like(hessian, np.nan) if singular else np.linalg.inv(hessian)
     with np.errstate(all="ignore"):
         return (np.sqrt(np.diag(covariance)) / np.diag(inverse))[:, None] * inverse
-
-
-class Pinned(eqx.Module):
-    """The model of a search in which one parameter stays."""
-
-    place: Int[Array, ""]
-
-    def __call__(
-        self, objective: Objective, v: Float[Array, " p"], below: Array | float
-    ) -> LocalModel:
-        model = newton_model(objective, v, below)
-        free = jnp.arange(v.shape[0]) != self.place
-        largest = jnp.abs(model.hessian).max()
-        both = free[:, None] & free[None]
-        hessian = jnp.where(both, model.hessian, jnp.diag(jnp.full(v.shape[0], largest)))
-        return model._replace(gradient=jnp.where(free, model.gradient, 0.0), hessian=hessian)
 
 
 class End(NamedTuple):
@@ -122,9 +104,7 @@ def find_end(
     path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
     for _ in range(_TRIALS):
         moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
-        found = minimise(
-            objective, moved, model=Pinned(as_jax(np.int64(place))), steps=steps, tolerance=enough
-        )
+        found = minimise(objective, moved, steps=steps, tolerance=enough, held=np.int64(place))
         calls += int(found.calls)
         rise = float(found.value) - value
         if rise < -_LOWER * goal**2 and (lower is None or rise + value < lower[1]):

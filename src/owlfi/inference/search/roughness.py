@@ -4,13 +4,13 @@ They do not where simulations are counts, jump, are rounded, or are chaotic: the
 derivatives leads to other simulations than the simulator gives.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
 from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.real_line import to_real
@@ -33,7 +33,7 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     rows = simulate_with_slopes(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
-    m, n = objective.m, objective.observed.shape[0]
+    m, n = objective.m, objective.n
     visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
     steps, calls = _FIRST_STEP * np.asarray(objective.widths), rows.calls
     for _ in range(_TRIALS):
@@ -68,10 +68,10 @@ def compare_steps(
     return missed, changed
 
 
-_independent_error = eqx.filter_jit(independent_error)
+_independent_error = compile_quickly(independent_error)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _distances(
     objective: Objective, here: Array, there: Array, slopes: Array, moves: Array
 ) -> tuple[Float[Array, " t"], Float[Array, " t"]]:

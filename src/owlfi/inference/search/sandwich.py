@@ -4,13 +4,14 @@ S is the covariance of the gradient of MMD² over samples of observations and ov
 points, H its Hessian.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
+import jax
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.tangent import Tangent
 
 _FARTHEST = 3.0  # standard errors that other designs may shift an estimate
@@ -32,9 +33,11 @@ class Sandwich(NamedTuple):
 
     On its own points MMD² has a bias towards simulations that differ little.
     """
+    by_designs: Float[Array, "p p"] | None = None
+    """What of the covariance comes from the choice of the points."""
 
 
-@eqx.filter_jit
+@np.errstate(all="ignore")  # flat directions divide by 0
 def sandwich(
     tangent: Tangent,
     shares: Float[Array, " n"],
@@ -49,58 +52,70 @@ def sandwich(
         designs were tried; None for that of independent points, of order 1/m.
     independent: whether the points of the designs are independent draws.
     """
-    p, n = tangent.at_data.shape
+    # All of it is small: there is nothing to compile.
+    moved: Any = jax.tree.map(np.asarray, tangent)
+    v, units = np.asarray(shares), np.asarray(widths)
+    p, n = len(moved.at_data), int(np.count_nonzero(v))
     free = n / max(n - p, 1)  # the residuals of a fit are smaller than errors
-    spread = 4 * free * _covariance(tangent.at_data, shares) * jnp.sum(shares**2)
-    of_design = _of_design(tangent, excess, independent)
-    averaged = max(tangent.at_designs.shape[1], 1)
-    scale = widths[:, None] * widths[None]
-    definite = jnp.linalg.eigvalsh(tangent.hessian * scale)[0] > 0
-    curved = jnp.where(definite, tangent.hessian, 2 * tangent.metric)
-    sizes, directions = jnp.linalg.eigh(curved * scale)
-    least = _FLAT * jnp.abs(sizes).max() + jnp.finfo(float).tiny
-    inverse = directions @ (directions.T / jnp.maximum(sizes, least)[:, None]) * scale
+    spread = 4 * free * _covariance(moved.at_data, v) * np.sum(v**2)
+    of_design = _of_design(moved, excess, independent)
+    averaged = max(moved.at_designs.shape[1], 1)
+    scale = units[:, None] * units[None]
+    definite = _eigh(moved.hessian * scale)[0][0] > 0
+    curved = np.where(definite, moved.hessian, 2 * moved.metric)
+    sizes, directions = _eigh(curved * scale)
+    least = _FLAT * np.abs(sizes).max() + np.finfo(float).tiny
+    inverse = directions @ (directions.T / np.maximum(sizes, least)[:, None]) * scale
     covariance = inverse @ (spread + of_design / averaged) @ inverse
     flat = ((directions**2) @ (sizes <= least)) > _FLAT**0.5
-    variance = jnp.diag(covariance)
-    rise = variance / (2 * jnp.diag(inverse))
-    flat = flat | ~jnp.isfinite(variance)
-    known = jnp.where(flat[:, None] | flat[None], 0.0, covariance)
-    infinite = jnp.eye(len(flat), dtype=bool) & flat[None]
-    by_data, by_design = (jnp.diag(inverse @ part @ inverse) for part in (spread, of_design))
-    shift = jnp.where(flat, 0.0, -inverse @ _other_gradient(tangent, shares))
-    size = (jnp.abs(shift) / jnp.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
-    shift = shift * jnp.minimum(1.0, _FARTHEST / (size + jnp.finfo(float).tiny))
-    coarseness = jnp.sqrt(by_design / by_data)
-    return Sandwich(jnp.where(infinite, jnp.inf, known), curved, rise, coarseness, shift)
+    variance = np.diag(covariance)
+    rise = variance / (2 * np.diag(inverse))
+    flat = flat | ~np.isfinite(variance)
+    known = np.where(flat[:, None] | flat[None], 0.0, covariance)
+    infinite = np.eye(len(flat), dtype=bool) & flat[None]
+    by_data, by_design = (np.diag(inverse @ part @ inverse) for part in (spread, of_design))
+    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, v))
+    size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
+    shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
+    coarseness = np.sqrt(by_design / by_data)
+    of_points = np.where(flat[:, None] | flat[None], 0.0, inverse @ of_design @ inverse) / averaged
+    found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, of_points
+    return Sandwich(*map(as_jax, found))
 
 
-def _other_gradient(tangent: Tangent, shares: Float[Array, " n"]) -> Float[Array, " p"]:
+def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """NaN where the matrix is."""
+    if np.isfinite(matrix).all():
+        return np.linalg.eigh(matrix)
+    return np.full(len(matrix), np.nan), np.full_like(matrix, np.nan)
+
+
+def _other_gradient(tangent: Any, shares: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
     """2 ⟨∂μ, mean of other designs - data⟩, where 2 ⟨∂μ, own design - data⟩ is 0."""
     if not tangent.at_designs.shape[1]:
-        return jnp.zeros(tangent.at_designs.shape[0])
+        return np.zeros(tangent.at_designs.shape[0])
     return 2 * (tangent.at_designs.mean(1) - tangent.at_data @ shares)
 
 
 def _of_design(
-    tangent: Tangent, excess: ArrayLike | None, independent: bool
-) -> Float[Array, "p p"]:
+    tangent: Any, excess: ArrayLike | None, independent: bool
+) -> Float[np.ndarray, "p p"]:
     """What the choice of the points of one design adds."""
     m, designs = tangent.at_points.shape[1], tangent.at_designs.shape[1]
-    own = 4 / m * _covariance(tangent.at_points, jnp.full(m, 1 / m))
+    own = 4 / m * _covariance(tangent.at_points, np.full(m, 1 / m))
     if independent:
         return own
     if designs > 1:
-        seen = 4 * jnp.var(tangent.at_designs, axis=1, ddof=1)
-        each = seen / (jnp.diag(own) + jnp.finfo(float).tiny)
-        share = jnp.sqrt((each + each.mean()) / 2)  # a few designs know a variance badly
+        seen = 4 * np.var(tangent.at_designs, axis=1, ddof=1)
+        each = seen / (np.diag(own) + np.finfo(float).tiny)
+        share = np.sqrt((each + each.mean()) / 2)  # a few designs know a variance badly
         return own * share[:, None] * share[None]
     if excess is None:
         return own
     error = tangent.independent
-    return jnp.where(error > 0, own * excess / error, 0.0)  # one point has no spread
+    return np.where(error > 0, own * excess / error, 0.0)  # one point has no spread
 
 
-def _covariance(values: Float[Array, "p n"], shares: Array) -> Float[Array, "p p"]:
+def _covariance(values: Float[np.ndarray, "p n"], shares: np.ndarray) -> Float[np.ndarray, "p p"]:
     centred = values - (values @ shares)[:, None]
     return (centred * shares[None]) @ centred.T

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
@@ -95,12 +96,12 @@ def scatter_size(p: int) -> int:
     return _PER_TERM * terms(jnp.zeros(p)).shape[0]
 
 
-@eqx.filter_jit
+@compile_quickly
 def _are_enough(objective: Objective, y: Float[Array, "t m d"]) -> Bool[Array, " t"]:
     return jax.lax.map(lambda rows: objective.finished(rows).enough, y)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: Array) -> Scatter:
     finished = jax.vmap(objective.finished)(y)
     y, w = finished.y, finished.weights
@@ -119,7 +120,7 @@ def _multiply(k: Kernel, y: Float[Array, "t m d"], w: Float[Array, "t m"]) -> Fl
     return jax.lax.map(multiply, (y, w))
 
 
-@eqx.filter_jit
+@compile_quickly
 def look_through(scatter: Scatter, data_kernel: Kernel) -> Scatter:
     """The same simulations with another kernel."""
     objective = eqx.tree_at(lambda o: o.data_kernel, scatter.objective, data_kernel)
@@ -152,7 +153,7 @@ def _cube(number: int, count: int, p: int) -> Float[Array, "n p"]:
     return EDGE * (2 * cube - 1)
 
 
-@eqx.filter_jit
+@compile_quickly
 def _minimise_each(
     scatter: Scatter, at_data: Array, shares: Array, candidates: Float[Array, "c p"]
 ) -> Found:
@@ -186,7 +187,7 @@ def _polish(value, start: Array) -> Array:  # type: ignore[no-untyped-def]
     return jax.lax.scan(step, (start, jnp.array(1e-3)), length=_POLISHING)[0][0]
 
 
-@eqx.filter_jit
+@compile_quickly
 def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Designs) -> Tangent:
     """Along the regression at ξ, by theta."""
     objective = scatter.objective
@@ -235,7 +236,7 @@ def left_over(scatter: Scatter) -> Float[Array, ""]:
     return jnp.trace(rest @ scatter.products @ rest.T)
 
 
-@eqx.filter_jit
+@compile_quickly
 def is_too_wide(scatter: Scatter) -> Bool[Array, ""]:
     """Whether the polynomial misses more of the embeddings than jumps of the points explain."""
     left, count = left_over(scatter), scatter.products.shape[0]
@@ -258,7 +259,7 @@ def refit_inside(
     return Minimum(theta, found.value, none, found.inside, theta[:, None], found.value[:, None])
 
 
-@eqx.filter_jit
+@compile_quickly
 def _refit_each(
     scatter: Scatter, observed: Array | None, shares: Array, candidates: Float[Array, "c p"]
 ) -> Found:

@@ -24,7 +24,7 @@ class Stage:
 
     def __init__(self, problem: Problem, quadrature: Quadrature):
         self.problem, self.quadrature = problem, quadrature
-        self.objective = objective_of(problem, quadrature)
+        self.objective = objective_of(problem, quadrature).fill()
         self.data_term = problem.data_term(quadrature.unbiased)
         self.expected = expect_squared_mmd(problem)
         self.widths = problem.prior.widths()

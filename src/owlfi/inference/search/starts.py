@@ -7,15 +7,14 @@ are seen, and go down to k itself by factors of 2, each from where the last one 
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.programs import map_cases
 from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.weights.quadrature import Quadrature
@@ -52,7 +51,7 @@ def compare_starts(
     coarse = coarsen(objective, 1.0)
     few = coarse.m
     known = problem.pilot(quadrature)
-    y = as_jax(np.concatenate([simulate_each(coarse, drawn), known.y[:, :few]]))
+    y = as_jax(np.concatenate([simulate_each(coarse, drawn), np.asarray(known.y)[:, :few]]))
     thetas = np.concatenate([drawn, known.thetas])
     fine = np.isfinite(values_of_rows(coarse, y))
     if not fine.any():
@@ -61,7 +60,7 @@ def compare_starts(
             f"y is NaN or infinite at all {len(thetas)} starts, such as theta = {thetas[0]}; mend "
             "the generator or narrow the prior"
         )
-    ladder = _choose_ladder(coarse, y, fine)
+    ladder = _choose_ladder(coarse, y, fine, float(problem.data_term()))
     values = np.asarray(values_of_rows(coarsen(objective, ladder[0]), y))
     ordered = thetas[fine][np.argsort(values[fine], kind="stable")]
     places = to_real(as_jax(ordered), objective.ends)
@@ -70,18 +69,24 @@ def compare_starts(
 
 
 def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
-    """The best first, then that of the best third which is farthest from it, then all others.
+    """The best first, then the better half, each the farthest from those before, then the others.
 
     Searches that begin side by side end side by side.
     """
-    good = places[: max(2, len(places) // 3)]
-    second = int(np.argmax(((good - good[0]) ** 2).sum(1)))
-    return np.array([0, second, *(i for i in range(1, len(places)) if i != second)][: len(places)])
+    half = (len(places) + 1) // 2
+    chosen, left = [0], list(range(1, half))
+    while left:
+        apart = ((places[left][:, None] - places[chosen][None]) ** 2).sum(2).min(1)
+        chosen.append(left.pop(int(np.argmax(apart))))
+    return np.array([*chosen, *range(half, len(places))])
 
 
-def coarsen(objective: Objective, factor: float) -> Objective:
-    """On the points of a comparison, equally weighted, with k stretched."""
-    few = comparison_points(objective.m)
+def coarsen(objective: Objective, factor: float, least: int = _FEWEST) -> Objective:
+    """On the first of its points, equally weighted, with k stretched.
+
+    least: how many points at least.
+    """
+    few = min(objective.m, max(least, comparison_points(objective.m)))
     points, shares = np.asarray(objective.points)[:few], np.full(few, 1 / few)
     return objective.on(as_jax(points), as_jax(shares)).stretch(np.float64(factor))
 
@@ -92,29 +97,30 @@ def comparison_points(m: int) -> int:
 
 
 def _choose_ladder(
-    objective: Objective, y: Float[Array, "t m d"], fine: Bool[np.ndarray, " t"]
+    objective: Objective, y: Float[Array, "t m d"], fine: Bool[np.ndarray, " t"], mean: float
 ) -> tuple[float, ...]:
-    """Powers of 2 from the first at which k sees half of the starts, as seen from the data."""
-    x = np.asarray(objective.observed)[:: -(-len(objective.observed) // _ROWS)]
-    wanted = _SEEN * float(_nearness(objective, np.float64(0), as_jax(x[None]), as_jax(x))[0])
+    """Powers of 2 from the first at which k sees half of the starts, as seen from the data.
+
+    mean: of k between observations.
+    """
+    x = np.asarray(objective.observed)[: objective.n]
+    x = x[:: -(-len(x) // _ROWS)]
+    size = next_rung(len(x))
+    sample = fill_rows(x, size), fill_rows(np.full(len(x), 1 / len(x)), size, 0.0)
     for power in range(MOST_RUNGS):
-        seen = np.asarray(_nearness(objective, np.float64(power), y, as_jax(x)))
-        if np.median(seen[fine]) >= wanted:
+        shared = objective.data_kernel, np.float64(2.0**power), *sample
+        seen = np.asarray(map_cases(_nearness, shared, y))
+        if np.median(seen[fine]) >= _SEEN * mean:
             break
     return tuple(2.0**step for step in range(power, -1, -1))
 
 
-@eqx.filter_jit
-def _nearness(
-    objective: Objective, power: ArrayLike, y: Float[Array, "t m d"], x: Float[Array, "n d"]
-) -> Float[Array, " t"]:
-    """The mean of k, stretched by a power of 2, between some rows and the observations."""
-    k = objective.data_kernel.stretch(2.0**power)
-    shares = jnp.full(x.shape[0], 1 / x.shape[0])
-    return jax.lax.map(lambda rows: jnp.nanmean(k.row_sums(rows, x, shares)), y)
+def _nearness(shared: tuple[Kernel, Array, Array, Array], y: Float[Array, "m d"]) -> Array:
+    """The mean of k, stretched by a factor, between some rows and the observations."""
+    k, factor, x, shares = shared
+    return jnp.nanmean(k.stretch(factor).row_sums(y, x, shares))
 
 
-@eqx.filter_jit
 def values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
     """Of the objective, from simulations on its points."""
-    return jax.lax.map(objective.of_rows, y)
+    return map_cases(Objective.of_rows, objective, y)

@@ -8,11 +8,11 @@ their law.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import (
     Objective,
     curve_rows,
@@ -72,7 +72,7 @@ def tangent_by_slopes(
     return _along_slopes(objective, rows.y, slopes, hessian, designs), rows.calls
 
 
-@eqx.filter_jit
+@compile_quickly
 def _along_slopes(
     objective: Objective, y: Array, slopes: Array, hessian: Array, designs: Designs
 ) -> Tangent:
@@ -83,16 +83,15 @@ def _along_slopes(
     def along(function: Callable[[Array], Array]) -> Array:
         return jax.lax.map(jax.linearize(function, y)[1], slopes)
 
-    metric = embedding_metric(objective.on(objective.points, w), y, slopes)
-    at_designs = jax.lax.map(
-        lambda design: along(lambda rows: k.row_sums(design[0], rows, w) @ design[1]), designs
-    )
+    n, (r, m) = len(x), designs.weights.shape
+    places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
+    at_places = along(lambda rows: k.row_sums(places, rows, w))
     return Tangent(
         hessian,
-        metric,
-        along(lambda rows: k.row_sums(x, rows, w)),
+        embedding_metric(objective.on(objective.points, w), y, slopes),
+        at_places[:, :n],
         along(lambda rows: gaps(objective, rows)),
-        at_designs.T,
+        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(len(slopes), r, m), designs.weights),
         independent_error(objective, y),
         (~finished.fine).mean(),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi.inference.search.newton import STEPS, TOLERANCE, Minimum, minimise, minimise_each
+from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
 from owlfi.inference.search.scatter import (
     Scatter,
@@ -19,12 +19,16 @@ from owlfi.inference.search.scatter import (
     scatter_size,
     tangent_by_regression,
 )
-from owlfi.inference.search.starts import coarsen, comparison_points
+from owlfi.inference.search.starts import Starts, coarsen, comparison_points
 from owlfi.inference.search.tangent import Designs, Tangent, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, first_walk, walk
 from owlfi.problem.real_line import to_real
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
+_ROUGHLY = 1e-6  # so that scouts in one valley are seen to be there
+_SCOUTS = 3  # for each search on all points
+_SCOUT_POINTS = 64
+_APART = 0.02  # widths of the prior, between places that are not the same
 _ROUNDS, _ROUNDS_A_RUNG = 12, 3
 
 
@@ -40,6 +44,13 @@ class Landing(NamedTuple):
         return float(np.nan_to_num(self.minimum.value, nan=np.inf))
 
 
+class Beginning(NamedTuple):
+    """Where a search on all points begins, and the lengthscales that it goes through."""
+
+    theta: Float[Array, " p"]
+    ladder: tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class BySlopes:
     """Newton's method along derivatives of the simulations."""
@@ -49,9 +60,22 @@ class BySlopes:
     more = 6
     """Searches from further starts, while the landing is doubtful."""
 
-    def count_searches(self, asked: int) -> int:
-        """From how many starts to search at least."""
-        return asked
+    def scout(
+        self, objective: Objective, starts: Starts, refined: int
+    ) -> tuple[tuple[Beginning, ...], int]:
+        """Where to begin: the best places that searches on few points came to, and their calls.
+
+        Many searches on few points meet other minima that few searches on many points would miss.
+        """
+        if refined == 1:
+            return _begin_at_best(starts), 0
+        few = coarsen(objective, 1.0, _SCOUT_POINTS)
+        tried = np.asarray(starts.thetas)[: _SCOUTS * refined]
+        found = [self._lead(few, as_jax(start), starts.ladder, _ROUGHLY) for start in tried]
+        calls = sum(int(minimum.calls) for minimum in found)
+        places = _tell_apart(objective, found)[:refined]
+        begun = tuple(Beginning(place, (1.0,)) for place in places)
+        return begun or _begin_at_best(starts), calls
 
     def search(
         self,
@@ -61,13 +85,22 @@ class BySlopes:
         around: Landing | None = None,
     ) -> Landing:
         """From a start, down the ladder of lengthscales."""
+        return Landing(self._lead(objective, start, ladder, TOLERANCE))
+
+    def _lead(
+        self,
+        objective: Objective,
+        start: Float[Array, " p"],
+        ladder: tuple[float, ...],
+        last: float,
+    ) -> Minimum:
         calls = 0
         for factor in ladder:
-            tolerance = as_jax(np.float64(TOLERANCE if factor == 1 else _LOOSE))
+            tolerance = as_jax(np.float64(last if factor == 1 else _LOOSE))
             stretched = objective.stretch(np.float64(factor))
-            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance)
+            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance, held=NONE)
             start, calls = found.theta, calls + int(found.calls)
-        return Landing(found._replace(calls=as_jax(np.int64(calls))))
+        return found._replace(calls=as_jax(np.int64(calls)))
 
     def tangent(
         self, objective: Objective, landing: Landing, designs: Designs
@@ -88,6 +121,23 @@ class BySlopes:
         return minimise_each(objective, observed, starts, shares=shares, model=gauss_newton_model)
 
 
+def _begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
+    return (Beginning(as_jax(np.asarray(starts.thetas)[0]), starts.ladder),)
+
+
+def _tell_apart(objective: Objective, minima: list[Minimum]) -> list[Float[Array, " p"]]:
+    """The different places among those of some minima, the best first."""
+    fine = [minimum for minimum in minima if np.isfinite(minimum.value)]
+    places: list[np.ndarray] = []
+    thetas: list[Float[Array, " p"]] = []
+    for minimum in sorted(fine, key=lambda minimum: float(minimum.value)):
+        place = np.asarray(to_real(minimum.theta, objective.ends)) / np.asarray(objective.widths)
+        if all(np.abs(place - other).max() > _APART for other in places):
+            places.append(place)
+            thetas.append(minimum.theta)
+    return thetas
+
+
 @dataclass(frozen=True)
 class ByRegression:
     """Quadratic regressions of the embedding over thetas, ever closer around the minimum."""
@@ -96,9 +146,11 @@ class ByRegression:
     rough = True
     more = 3
 
-    def count_searches(self, asked: int) -> int:
-        """One: its first look is as wide as the prior."""
-        return 1
+    def scout(
+        self, objective: Objective, starts: Starts, refined: int
+    ) -> tuple[tuple[Beginning, ...], int]:
+        """At the best start: its first look is as wide as the prior."""
+        return _begin_at_best(starts), 0
 
     def search(
         self,

@@ -1,5 +1,7 @@
 """Searches from several starts, and from more of them where the landing is doubtful."""
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import jax
@@ -8,7 +10,7 @@ import numpy as np
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
-from owlfi.inference.search.ways import Landing, Way
+from owlfi.inference.search.ways import Beginning, Landing, Way
 
 DOUBTFUL = 1e-3  # the chance of a squared MMD, below which other starts are tried
 
@@ -26,24 +28,33 @@ class Wide(NamedTuple):
 
 
 def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
-    """From the best starts down the ladder, and from more until the fit can be believed.
+    """From where scouts came, and down the ladder from more starts until the fit can be believed.
 
     Ctrl-C ends it with the searches that are finished, at least one.
     """
+    scouted, calls = way.scout(stage.objective, starts, refined)
     landings: list[Landing] = []
-    interrupted, wanted = False, way.count_searches(refined)
+    interrupted = False
     try:
-        for number, start in enumerate(np.asarray(starts.thetas)[: wanted + way.more]):
-            if number >= wanted and not is_doubtful(stage, min(landings, key=_value)):
-                break
-            landing = way.search(stage.objective, as_jax(start), starts.ladder)
+        for begin in chain(scouted, _while_doubtful(stage, way, starts, landings)):
+            landing = way.search(stage.objective, begin.theta, begin.ladder)
             landings.append(jax.block_until_ready(landing))
     except KeyboardInterrupt:
         if not landings:
             raise
         interrupted = True
-    calls = sum(int(landing.minimum.calls) for landing in landings)
+    calls += sum(int(landing.minimum.calls) for landing in landings)
     return Wide(tuple(sorted(landings, key=_value)), calls, interrupted)
+
+
+def _while_doubtful(
+    stage: Stage, way: Way, starts: Starts, landings: list[Landing]
+) -> Iterator[Beginning]:
+    """Further starts, until the best of the landings so far can be believed."""
+    for start in np.asarray(starts.thetas)[: way.more]:
+        if not is_doubtful(stage, min(landings, key=_value)):
+            return
+        yield Beginning(as_jax(start), starts.ladder)
 
 
 def is_doubtful(stage: Stage, landing: Landing) -> bool:

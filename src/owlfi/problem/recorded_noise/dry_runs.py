@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +18,7 @@ from owlfi.problem.recorded_noise.sources import Function, Source, find_shared
 from owlfi.problem.recorded_noise.tape import AbstractTape, Tape
 
 FEW, MANY = 8, 64  # runs; many where the draws of the first few differ
+_FEWEST, _LONG = 2, 10**5  # runs where each makes so many draws
 ROWS = 3  # of vectorised functions
 _LONGEST_PROGRAM = 1000  # steps of JAX; compiling longer ones takes longer than running them
 
@@ -132,6 +135,9 @@ def _choose_runs(
 ) -> Iterator[tuple[np.ndarray, float]]:
     """Few where all draws are alike, many where they are not."""
     for i, theta in enumerate(thetas):
+        long = max((sum(draw.number for draw in run) for run in draws), default=0) > _LONG
+        if len(draws) >= _FEWEST and long:
+            return
         if i == FEW and len({_kinds_of(run) for run in draws}) == 1:
             return
         yield theta, (i + 0.5) / len(thetas)
@@ -164,8 +170,8 @@ def as_table(y: Any, rows: int) -> np.ndarray:
 def _check_repeats(
     function: Function, source: Source, thetas: np.ndarray, vectorised: bool
 ) -> None:
-    """Twice with the same draws, at the first theta where it does not raise."""
-    for theta in thetas[:FEW]:
+    """Twice with the same draws and others between, at the first theta where it does not raise."""
+    for theta, other in pairwise(thetas[: FEW + 1]):
         python, numpys = random.getstate(), _global_state()
         try:
             first, log = _run_one(function, source, theta, 0.5, vectorised)
@@ -174,6 +180,8 @@ def _check_repeats(
         except Exception:  # the runs will tell
             continue
         _check_global_state(numpys)
+        with suppress(Exception):  # what it remembers must not show
+            _run_one(function, source, other, 0.25, vectorised)
         again, _ = _run_one(function, source, theta, 0.5, vectorised)
         if log.draws and not _same(first, again):
             random.setstate(python)

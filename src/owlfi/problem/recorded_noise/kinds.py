@@ -21,23 +21,23 @@ class Kind(NamedTuple):
     """A standard distribution on the line."""
 
     measure: Callable[..., Measure]
-    level: Callable[[np.ndarray], np.ndarray]
+    level: Callable[[Any], Any]
     """Its distribution function."""
-    quantile: Callable[[np.ndarray], np.ndarray]
-    draw: Callable[[np.random.Generator, int], np.ndarray]
+    quantile: Callable[[Any], Any]
+    draw: Callable[[np.random.Generator, int | None], Any]
 
 
-def _laplace_level(x: np.ndarray) -> np.ndarray:
+def _laplace_level(x: Any) -> Any:
     half = 0.5 * np.exp(-np.abs(x))
     return np.where(x < 0, half, 1 - half)
 
 
-def _laplace_quantile(v: np.ndarray) -> np.ndarray:
+def _laplace_quantile(v: Any) -> Any:
     tail = np.log(2 * np.minimum(v, 1 - v))
     return np.where(v < 0.5, tail, -tail)
 
 
-def _keep(v: np.ndarray) -> np.ndarray:
+def _keep(v: Any) -> Any:
     return v
 
 
@@ -60,6 +60,12 @@ def convert(values: np.ndarray, given: str, wanted: str) -> np.ndarray:
         return values
     levels = np.clip(KINDS[given].level(values), _TINY, BELOW_ONE)
     return KINDS[wanted].quantile(levels)
+
+
+def convert_one(value: float, given: str, wanted: str) -> float:
+    """The same for one value, without arrays."""
+    level = min(max(float(KINDS[given].level(value)), _TINY), BELOW_ONE)
+    return float(KINDS[wanted].quantile(level))
 
 
 def as_blocks(kinds: Iterable[str]) -> tuple[Block, ...]:

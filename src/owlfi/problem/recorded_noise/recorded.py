@@ -8,7 +8,7 @@ import numpy as np
 
 from owlfi.problem.recorded_noise.dry_runs import as_table
 from owlfi.problem.recorded_noise.kinds import Block
-from owlfi.problem.recorded_noise.rows import as_row
+from owlfi.problem.recorded_noise.rows import Row, as_row, join_rows, try_row
 from owlfi.problem.recorded_noise.sources import Function, Source
 from owlfi.problem.recorded_noise.spread_rows import spread_rows
 from owlfi.problem.recorded_noise.tape import Tape, TracedTape
@@ -33,14 +33,14 @@ class Recorded(eqx.Module):
             return jax.vmap(lambda row: self._run_traced(theta, row))(u)
         theta, u = np.asarray(theta), np.asarray(u)
         if self.workers > 1 and len(u) > 1:
-            return spread_rows(self._run_rows, theta, u, self.workers)
-        return self._run_rows(theta, u)
+            return join_rows(spread_rows(self._try_rows, theta, u, self.workers))
+        return join_rows(self._try_rows(theta, u))
 
-    def _run_rows(self, theta: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _try_rows(self, theta: np.ndarray, u: np.ndarray) -> list[Row]:
         if self.vectorised:
             y = self.source.run(self.simulate, theta.copy(), Tape(u, self.blocks))
-            return as_table(y, len(u))
-        return np.stack([self._run_row(theta.copy(), row) for row in u])
+            return list(as_table(y, len(u)))
+        return [try_row(self._run_row, theta.copy(), row) for row in u]
 
     def _run_row(self, theta: np.ndarray, row: np.ndarray) -> np.ndarray:
         return as_row(self.source.run(self.simulate, theta, Tape(row, self.blocks)))
@@ -68,8 +68,8 @@ class Seeded(eqx.Module):
 
     def __call__(self, theta: Any, u: Any) -> np.ndarray:
         """One run for each seed u (m, 1)."""
-        rows = [
-            as_row(self.source.call(self.simulate, np.array(theta), int(seed)))
-            for seed in np.asarray(u)[:, 0]
-        ]
-        return np.stack(rows)
+        seeds = np.asarray(u)[:, 0]
+        return join_rows([try_row(self._run_row, np.array(theta), int(seed)) for seed in seeds])
+
+    def _run_row(self, theta: np.ndarray, seed: int) -> np.ndarray:
+        return as_row(self.source.call(self.simulate, theta, seed))

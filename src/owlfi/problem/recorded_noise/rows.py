@@ -1,45 +1,78 @@
 """What an ordinary simulator returns, as one row of numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import brief, is_traced
+from owlfi.problem.recorded_noise.errors import NotFromNoiseError
+
+Row = np.ndarray | Exception
+"""Numbers, or what was raised in their place."""
 
 
 def as_row(y: Any) -> Any:
-    """Numbers, lists, arrays, tables, or a dict of such, side by side: (d,).
+    """Numbers, arrays, tables, and lists, tuples or dicts of such, side by side: (d,).
 
     Raises ValueError for anything else.
 
     >>> as_row({"mean": 1.5, "path": [1, 2]})
     array([1.5, 1. , 2. ])
     """
-    parts = list(y.values()) if isinstance(y, Mapping) else [y]
-    if is_traced(parts):
-        return jnp.concatenate([jnp.ravel(_stack(part)) for part in parts])
-    return np.concatenate([_as_numbers(y, part).ravel() for part in parts])
-
-
-def _stack(part: Any) -> Any:
-    return jnp.stack([_stack(entry) for entry in part]) if isinstance(part, list | tuple) else part
-
-
-def _as_numbers(y: Any, part: Any) -> np.ndarray:
+    if is_traced(y):
+        return jnp.concatenate([jnp.ravel(part) for part in _list_parts(y)])
     try:
-        if part is None:
-            raise ValueError("nothing")
-        numbers = np.asarray(part)
-        if numbers.dtype.kind not in "biufO" or numbers.size == 0:
-            raise ValueError("no real numbers")
-        if numbers.dtype.kind == "O" and any(isinstance(entry, str) for entry in numbers.flat):
-            raise ValueError("text")
-        return numbers.astype(float)
+        return np.concatenate([_as_numbers(part) for part in _list_parts(y)])
     except (ValueError, TypeError) as error:
         end = "end it with `return y`" if y is None else "return a number, a list or an array"
         raise ValueError(
             "the function must return one row of real numbers, the same number of them at every "
             f"theta, got {brief(y)}; {end}"
         ) from error
+
+
+def _list_parts(y: Any) -> Iterator[Any]:
+    """What is no list, tuple or dict; lists of numbers as they are."""
+    if isinstance(y, Mapping):
+        y = list(y.values())
+    if isinstance(y, list | tuple) and (is_traced(y) or any(map(_has_entries, y))):
+        for part in y:
+            yield from _list_parts(part)
+    else:
+        yield y
+
+
+def _has_entries(part: Any) -> bool:
+    return isinstance(part, Mapping | list | tuple) or getattr(part, "ndim", 0) > 0
+
+
+def _as_numbers(part: Any) -> np.ndarray:
+    if part is None:
+        raise ValueError("nothing")
+    numbers = np.asarray(part)
+    if numbers.dtype.kind not in "biufO" or numbers.size == 0:
+        raise ValueError("no real numbers")
+    if numbers.dtype.kind == "O" and any(e is None or isinstance(e, str) for e in numbers.flat):
+        raise ValueError("nothing, or text")
+    return numbers.astype(float).ravel()
+
+
+def try_row(run: Callable[..., np.ndarray], *arguments: Any) -> Row:
+    """What it gives or raises; what cannot be taken from u is raised at once."""
+    try:
+        return run(*arguments)
+    except NotFromNoiseError:
+        raise
+    except Exception as error:  # whatever it is, other rows may do
+        return error
+
+
+def join_rows(rows: list[Row]) -> np.ndarray:
+    """Rows (m, d), NaN where one was not to be had; raises the first error where none was."""
+    fine = [row for row in rows if isinstance(row, np.ndarray)]
+    if not fine:
+        raise next(row for row in rows if isinstance(row, Exception))
+    failed = np.full_like(fine[0], np.nan)
+    return np.stack([row if isinstance(row, np.ndarray) else failed for row in rows])

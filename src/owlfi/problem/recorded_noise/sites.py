@@ -1,6 +1,7 @@
 """What is drawn in a run, and where in the source."""
 
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "jax", "equinox", "beartype", "owlfi")
 
 
 class Draw(NamedTuple):
-    """Draws of one call."""
+    """Draws of one line that follow each other."""
 
     method: str
     kind: str
@@ -41,7 +42,11 @@ class Log:
                 "traces once: every step would have the same numbers. Draw them before, "
                 f"z = rng.{method}(size=(steps, ...)), and let the loop run over z"
             )
-        self.draws.append(Draw(method, kind, count, where))
+        last = self.draws[-1] if self.draws else None
+        if last is not None and (last.method, last.kind, last.where) == (method, kind, where):
+            self.draws[-1] = last._replace(number=last.number + count)
+        else:
+            self.draws.append(Draw(method, kind, count, where))
 
 
 def _trace_state() -> Any:
@@ -55,4 +60,9 @@ def _find_site() -> tuple[str, str]:
         if frame.f_code.co_filename in _METHODS:
             method = frame.f_code.co_name
         frame = frame.f_back
-    return method, f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return method, _name_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=1024)
+def _name_line(file: str, line: int) -> str:
+    return f"{Path(file).name}:{line}"

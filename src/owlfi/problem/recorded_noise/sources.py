@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from operator import attrgetter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from owlfi.problem.recorded_noise.rows import as_row
 from owlfi.problem.recorded_noise.tape import AnyTape
 
 Function = Callable[..., Any]
-_DEEPEST = 3  # attributes of attributes that may keep a generator
+_DEEPEST = 5  # attributes of attributes, entries of lists, that may keep a generator
+_GENERATORS = (np.random.Generator, np.random.RandomState)
+_RANDOM = ("rng", "prng", "generator", "random", "rand", "rs", "randomstate", "seed", "key")
 
 
 @dataclass(frozen=True)
@@ -27,18 +29,16 @@ class Source:
     form: what it is given: a "generator", a "state" (RandomState), a "seed" that may be given to
         default_rng, a JAX "key", or generators that the object keeps ("kept").
     by_name: whether the argument is given by its name.
-    kept: attributes of the object.
     """
 
     argument: str
     form: str = "generator"
     by_name: bool = False
-    kept: tuple[str, ...] = ()
 
     def run(self, function: Function, theta: Any, tape: AnyTape) -> Any:
         """What the function returns with draws from the tape; m rows where the tape has rows."""
         if self.form == "kept":
-            with _lend(function, self.kept, tape):
+            with _lend(function, tape):
                 return function(theta, *tape.rows)
         if self.form == "key":
             return run_with_key(lambda *args: as_row(self.call(function, *args)), theta, tape)
@@ -53,24 +53,39 @@ class Source:
 
 
 def find_source(function: Function, argument: str | None) -> Source:
-    """By the name of the argument, which is the second where none is said.
+    """By the name of the argument: the first beside theta that sounds random.
 
-    Raises ValueError where the function has no such argument, or takes none and keeps no generator.
+    Where none does, generators that an object keeps; else the second argument.
+
+    Raises ValueError where the function has no such argument, or takes none and keeps no generator,
+    and where it has others that must be given.
     """
-    names, by_name = _list_arguments(function)
-    if argument is None and len(names) < 2:
-        kept = tuple(_find_kept(_owner(function)))
-        if not kept:
+    names, by_name, needed = _list_arguments(function)
+    beside = [*names[1:], *by_name]
+    if argument is None:
+        argument = next(filter(_sounds_random, beside), None)
+    if argument is None:
+        if next(_find_holders(_owner(function)), None):
+            return Source("", "kept")
+        if len(names) < 2:
             raise ValueError(_explain_no_argument(function))
-        return Source("", "kept", kept=kept)
-    argument = names[1] if argument is None else argument
-    if argument not in (*names, *by_name):
-        known = ", ".join([*names[1:], *by_name]) or "none"
+        argument = names[1]
+    if argument not in beside:
         raise ValueError(
-            f"argument is {argument!r}, but {_name(function)} has {known} beside theta; name the "
-            "one that takes its random numbers"
+            f"argument is {argument!r}, but {_name(function)} has {', '.join(beside) or 'none'} "
+            "beside theta; name the one that takes its random numbers"
+        )
+    others = [name for name in needed[1:] if name not in (argument, "m")]
+    if others:
+        raise ValueError(
+            f"{_name(function)} needs {', '.join(others)} beside theta and {argument}; give "
+            f"lambda theta, {argument}: {_name(function)}(...) with all of them"
         )
     return Source(argument, _guess_form(argument), by_name=names[1:2] != [argument])
+
+
+def _sounds_random(argument: str) -> bool:
+    return any(word in _RANDOM for word in argument.lower().split("_"))
 
 
 def _guess_form(argument: str) -> str:
@@ -81,40 +96,59 @@ def _guess_form(argument: str) -> str:
     return "state" if "state" in argument else "generator"
 
 
-def _list_arguments(function: Function) -> tuple[list[str], list[str]]:
-    """Those that may be given by their places, and those by their names only."""
+def _list_arguments(function: Function) -> tuple[list[str], list[str], list[str]]:
+    """Those that may be given by their places, those by their names only, and those that must."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of a compiled function: taken as (theta, rng)
-        return ["theta", "rng"], []
-    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return places, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        parameters = []
+    if not parameters or parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return ["theta", "rng"], [], []
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    needed = [p.name for p in (*places, *by_name) if p.default is p.empty]
+    return [p.name for p in places], [p.name for p in by_name], needed
 
 
 def _owner(function: Function) -> Any:
     return getattr(function, "__self__", function)
 
 
-def _find_kept(owner: Any, depth: int = _DEEPEST) -> Iterator[str]:
-    """The attributes of an object that are NumPy's generators, and those of its attributes."""
-    for name, value in getattr(owner, "__dict__", {}).items():
-        if isinstance(value, np.random.Generator | np.random.RandomState):
-            yield name
-        elif depth > 1 and not callable(value) and not inspect.ismodule(value):
-            yield from (f"{name}.{inner}" for inner in _find_kept(value, depth - 1))
+def _find_holders(
+    owner: Any, depth: int = _DEEPEST, seen: set[int] | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Objects, lists and dicts that hold NumPy's generators, with the attribute, place or key."""
+    seen = {id(owner)} if seen is None else seen
+    for key, value in _list_entries(owner):
+        if isinstance(value, _GENERATORS) and not isinstance(owner, tuple):
+            yield owner, key
+        elif depth > 1 and id(value) not in seen and not callable(value):
+            seen.add(id(value))  # agents know their world
+            yield from _find_holders(value, depth - 1, seen)
+
+
+def _list_entries(owner: Any) -> list[tuple[Any, Any]]:
+    if inspect.ismodule(owner):
+        return []
+    if isinstance(owner, dict):
+        return list(owner.items())
+    if isinstance(owner, list | tuple):
+        return [] if owner and isinstance(owner[0], int | float | str) else list(enumerate(owner))
+    return list(getattr(owner, "__dict__", {}).items())
 
 
 @contextmanager
-def _lend(function: Function, kept: tuple[str, ...], tape: AnyTape) -> Iterator[None]:
+def _lend(function: Function, tape: AnyTape) -> Iterator[None]:
     """Generators of the tape in the place of those that the object keeps."""
     with ExitStack() as back:
-        for path in kept:
-            outer, _, name = path.rpartition(".")
-            holder = attrgetter(outer)(_owner(function)) if outer else _owner(function)
-            own = getattr(holder, name)
+        for holder, key in list(_find_holders(_owner(function))):
+            put = (
+                holder.__setitem__ if isinstance(holder, list | dict) else partial(setattr, holder)
+            )
+            own = holder[key] if isinstance(holder, list | dict) else getattr(holder, key)
             old = isinstance(own, np.random.RandomState)
-            back.callback(setattr, holder, name, own)
-            setattr(holder, name, (RecordingState if old else RecordingGenerator)(tape))
+            back.callback(put, key, own)
+            put(key, (RecordingState if old else RecordingGenerator)(tape))
         yield
 
 
@@ -135,7 +169,7 @@ def find_shared(function: Function) -> str:
         return ""
     around = inspect.getclosurevars(function)
     for name, value in ({**around.globals, **around.nonlocals}).items():
-        if isinstance(value, np.random.Generator | np.random.RandomState):
+        if isinstance(value, _GENERATORS):
             return f"the generator {name!r}"
     return "the global np.random or random" if "random" in function.__code__.co_names else ""
 

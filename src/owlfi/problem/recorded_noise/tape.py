@@ -11,7 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from owlfi.problem.recorded_noise.kinds import BELOW_ONE, KINDS, UNIFORM, Block, convert
+from owlfi.problem.recorded_noise.kinds import (
+    BELOW_ONE,
+    KINDS,
+    UNIFORM,
+    Block,
+    convert,
+    convert_one,
+)
 
 Shape = tuple[int, ...]
 Note = Callable[[str, int], None]
@@ -37,13 +44,17 @@ class Tape:
         self._streams: list[np.random.Generator] = []
 
     def take_one(self, kind: str) -> float:
-        """The next draw of a single run."""
-        here = self._position
-        if self._note is None and here < len(self._kinds) and self._kinds[here] == kind:
-            value = float(self._u[here])
-            self._position = here + 1
-            return min(value, BELOW_ONE) if kind == UNIFORM else value
-        return float(self.take(kind, ()))
+        """The next draw of a single run, at once: loops make many of them."""
+        if self._note is not None:
+            self._note(kind, 1)
+        here, self._position = self._position, self._position + 1
+        if here >= len(self._kinds):
+            self.beyond += 1
+            return float(KINDS[kind].draw(self._open_streams()[0], None))
+        value = float(self._u[here])
+        if self._kinds[here] != kind:
+            value = convert_one(value, self._kinds[here], kind)
+        return min(value, BELOW_ONE) if kind == UNIFORM else value
 
     def take(self, kind: str, shape: Shape) -> np.ndarray:
         """The next draws in an array of its own, whose leading axis is that of the rows."""

@@ -1,0 +1,122 @@
+"""Programs: functions that are compiled as one, in little time."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import wraps
+from threading import Timer
+from typing import Any, TypeVar, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.checks import is_traced
+
+Kind = TypeVar("Kind", bound=Callable[..., Any])
+
+# Of XLA: simpler code in less time; sums over pairs are as fast without its emitters of fusions,
+# but not with fewer optimisations.
+_SUMS = {"xla_cpu_use_fusion_emitters": False}
+_QUICK = _SUMS | {"xla_backend_optimization_level": 1}
+_UNKNOWN = "No such compile option"
+_PATIENCE = 1.0  # seconds
+_WAIT = "owlfi: what a model needs is compiled when it is first used; it is kept for the next time"
+
+
+def compile_quickly(function: Kind) -> Kind:
+    """One program where it is called with numbers, a part of the other one inside of another.
+
+    For work that is done a few times: it takes half of the time to compile.
+
+    >>> import numpy as np
+    >>> float(compile_quickly(lambda x: 2 * x)(np.float64(3.0)))
+    6.0
+    """
+    return _compile(function, _QUICK)
+
+
+def compile_sums(function: Kind) -> Kind:
+    """The same for sums over many pairs, which run as fast as they can."""
+    return _compile(function, _SUMS)
+
+
+def _compile(function: Kind, options: dict[str, Any]) -> Kind:
+    inner: Any = eqx.filter_jit(function)
+    quick = eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
+    first = [True]
+
+    @wraps(function)
+    def run(*arguments: Any, **more: Any) -> Any:
+        if is_traced(arguments, more):
+            return inner(*arguments, **more)
+        with _explain_wait() if first else nullcontext():
+            first.clear()
+            try:
+                return quick(*arguments, **more)
+            except Exception as error:
+                if _UNKNOWN not in str(error):
+                    raise
+                return inner(*arguments, **more)  # a version of XLA without this option
+
+    return cast(Kind, run)
+
+
+@contextmanager
+def _explain_wait() -> Iterator[None]:
+    """One line in a terminal, once, where it takes long."""
+    if _TOLD or not sys.stderr.isatty():
+        yield
+        return
+    timer = Timer(_PATIENCE, _tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+_TOLD: list[bool] = []
+
+
+def _tell() -> None:
+    if not _TOLD:
+        _TOLD.append(True)
+        print(_WAIT, file=sys.stderr)
+
+
+def map_cases(function: Callable[..., Any], shared: PyTree, cases: PyTree) -> PyTree:
+    """function(shared, case) for each case along the leading axis, stacked.
+
+    function: a function of a module, since programs are kept by it.
+    One program serves other numbers of cases, too; it computes no more than there are.
+
+    >>> map_cases(lambda a, x: a + x, np.float64(1.0), np.arange(3.0))
+    Array([1., 2., 3.], dtype=float64)
+    """
+    if is_traced(shared, cases):
+        return jax.lax.map(lambda case: function(shared, case), cases)
+    count = len(jax.tree.leaves(cases)[0])
+    filled = jax.tree.map(lambda leaf: fill_rows(leaf, next_rung(count)), cases)
+    found = _map_first(function, shared, filled, np.int64(count))
+    return jax.tree.map(lambda leaf: as_jax(np.asarray(leaf)[:count]), found)
+
+
+@compile_quickly
+def _map_first(function: Callable[..., Any], shared: Any, cases: Any, count: Any) -> Any:
+    """Of the first cases, so many; 0 for the others."""
+    first = jax.tree.map(lambda leaf: leaf[0], cases)
+    one = jax.eval_shape(lambda case: function(shared, case), first)
+    size = len(jax.tree.leaves(cases)[0])
+
+    def add(number: Any, found: Any) -> Any:
+        case = jax.tree.map(lambda leaf: leaf[number], cases)
+        made = function(shared, case)
+        return jax.tree.map(lambda all_, new: all_.at[number].set(new), found, made)
+
+    nothing = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), one)
+    return jax.lax.fori_loop(0, count, add, nothing)

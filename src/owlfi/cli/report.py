@@ -1,0 +1,87 @@
+"""Reports of results and studies, as one HTML file each."""
+
+# Commands import what they need when they are called: help and mistakes wait for nothing else.
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlfi.cli.mistakes import report_errors
+
+if TYPE_CHECKING:
+    from owlfi.campaign import Campaign
+    from owlfi.cli.study import Study
+
+
+def report_result(
+    result: Annotated[Path, typer.Argument(help="A result that was saved, a .npz file.")],
+    problem: Annotated[
+        Path | None, typer.Option(help="The study that it answers, a TOML file.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where; beside the result if left out.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Simulate data of the fit, and compare them.")
+    ] = False,
+) -> None:
+    """Write a page on a result: what was asked, the answer, how far to trust it, how to get it."""
+    with report_errors():
+        if check and problem is None:
+            raise ValueError("--check simulates, and needs the simulator: give --problem STUDY")
+        if not Path(result).is_file():
+            raise FileNotFoundError(f"there is no file {str(result)!r}")
+        typer.echo(f"Written: {_write(result, problem, out or result.with_suffix('.html'), check)}")
+
+
+def _write(result: Path, study: Path | None, out: Path, check: bool) -> Path:
+    from owlfi.results import load
+    from owlfi.show.report import report
+
+    found = load(result)
+    if study is None:
+        code = f'import owlfi\n\nresult = owlfi.load("{result.name}")\nprint(result.summary())'
+        return report(found, out, code=code)
+    from owlfi.cli.study import read_study
+
+    read = read_study(study)
+    return report(found, out, **_describe_study(read, study, found, check=check))
+
+
+def report_study(
+    path: Path, study: "Study", campaign: "Campaign", result: Any, seconds: float
+) -> Path:
+    """The page of a whole study, beside its result."""
+    from owlfi.show.report import report, report_runs
+
+    out = study.output / "report.html"
+    quadrature = campaign.design.quadrature if study.thetas else None
+    cheap = study.simulator.runtime.compiles  # others may take minutes a run
+    facts = _describe_study(study, path, result, check=cheap)
+    if result is not None:
+        return report(result, out, **facts, quadrature=quadrature, seconds=seconds)
+    given = {name: facts[name] for name in ("problem", "rule", "code")}
+    return report_runs(out, path.stem, (f"{campaign.status()}",), quadrature=quadrature, **given)
+
+
+def _describe_study(study: "Study", path: Path, result: Any, *, check: bool) -> dict[str, Any]:
+    import jax
+
+    from owlfi.checking.check import check as check_result
+    from owlfi.problem.problem import Problem
+    from owlfi.results import Distribution
+    from owlfi.results.health import keep_quiet
+
+    problem = Problem(study.simulator, study.observed)
+    checked = None
+    if check and isinstance(result, Distribution):
+        key = jax.random.fold_in(jax.random.key(study.seed), 3)
+        with keep_quiet():
+            checked = check_result(key, problem, result)
+    code = f"# owlfi run {path.name}\n\n{path.read_text(encoding='utf-8-sig')}"
+    return {
+        "problem": problem,
+        "rule": study.rule,
+        "check": checked,
+        "seed": study.seed,
+        "code": code,
+    }

@@ -1,0 +1,132 @@
+"""Which parameters ABC accepts: the nearest, and never fewer than the data cannot tell apart.
+
+Where few parameters are simulated, the nearest of them are farther from the data than the data are
+from the truth, and a number of them is kept. Where many are, those whose squared MMD is no larger
+than n observations of a true model have are all as good as the nearest.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from owlfi._tools.checks import plain_number, positive
+from owlfi.inference.search.misfit import expect_squared_mmd
+from owlfi.problem.problem import Problem
+from owlfi.weights.quadrature import Quadrature
+
+SHARE = 0.05
+FEWEST = 100
+"""Draws that are kept where nothing is asked for and there are twice as many."""
+_EXPLAINED = 0.95  # of squared MMDs of a true model, that lie below the floor
+_LOOSE = 0.3  # of the prior draws
+
+
+class Cut(NamedTuple):
+    """What was asked for: at most one of a share and a threshold, or neither."""
+
+    share: float | None = None
+    threshold: float | None = None
+
+    def check(self) -> None:
+        """Raises ValueError for what cannot be."""
+        share, threshold = self
+        if share is not None and threshold is not None:
+            raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
+        if share is not None and not 0 < plain_number("share", share) <= 1:
+            raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
+        if threshold is not None:
+            positive("threshold", threshold, number=True)
+
+
+class Accepted(NamedTuple):
+    """The places of the accepted in the order of their distance, their weights, and why these."""
+
+    kept: np.ndarray
+    weights: Float[np.ndarray, " k"]
+    threshold: float
+    because: str
+
+    def about(self, simulated: int) -> dict[str, Any]:
+        """What a result tells of it."""
+        return {
+            "threshold": self.threshold,
+            "threshold_because": self.because,
+            "simulated": simulated,
+            "effective_draws": float(1 / np.sum(self.weights**2)),
+        }
+
+
+def accept_nearest(
+    cut: Cut,
+    found: Float[np.ndarray, " t"],
+    simulated: int,
+    importance: np.ndarray | None,
+    floor: float,
+    wanted: int,
+) -> Accepted:
+    """Those that a cut leaves of parameters at these distances.
+
+    simulated: how many there were with those that failed.
+    floor: the squared MMD that observations of a true model explain.
+    wanted: how many to keep where nothing is asked for, if there are twice as many.
+
+    Raises ValueError for a threshold that accepts nothing.
+    """
+    order = np.argsort(found, kind="stable")
+    mass = np.ones(len(found)) if importance is None else importance  # with mean one
+    before = np.cumsum(mass[order]) - mass[order]
+    if cut.threshold is not None:
+        return _accept_below(cut.threshold, found, order, mass, "it was given")
+    if cut.share is not None:
+        share = max(cut.share * simulated, 1.0 if importance is None else 0.0)
+        return _accept_mass(share, found, order, mass, f"{cut.share:.0%} were asked for")
+    number = max(round(SHARE * simulated), min(wanted, simulated // 2), 1)
+    nearest = order[before < number]
+    if found[nearest[-1]] < floor:
+        return _accept_below(floor, found, order, mass, "the observations explain as much")
+    return _accept_mass(number, found, order, mass, f"the nearest {number} are kept")
+
+
+def _accept_below(
+    threshold: float, found: np.ndarray, order: np.ndarray, mass: np.ndarray, because: str
+) -> Accepted:
+    kept = order[found[order] <= threshold]
+    if not len(kept):
+        raise ValueError(
+            f"threshold {threshold} accepts none of {len(found)} parameters, whose smallest "
+            f"squared MMD is {found[order[0]]:.4g}; give a larger threshold, or share=0.05"
+        )
+    return Accepted(kept, mass[kept] / mass[kept].sum(), float(threshold), because)
+
+
+def _accept_mass(
+    number: float, found: np.ndarray, order: np.ndarray, mass: np.ndarray, because: str
+) -> Accepted:
+    """Those that make up as much of the prior, the last of them in part."""
+    before = np.cumsum(mass[order]) - mass[order]
+    kept = order[before < number - (0.5 if np.ptp(mass) == 0 else 0)]
+    weights = np.minimum(mass[kept], number - before[: len(kept)])
+    weights = mass[kept] if np.ptp(mass) == 0 else weights
+    return Accepted(kept, weights / weights.sum(), float(found[kept[-1]]), because)
+
+
+def explained_distance(problem: Problem, quadrature: Quadrature) -> float:
+    """The squared MMD that 95 of 100 samples of a true model do not exceed, its points included."""
+    expected, n, excess = expect_squared_mmd(problem), len(problem.observed), quadrature.excess
+    if quadrature.unbiased:
+        return expected.quantile(_EXPLAINED, 0.0) - expected.mean
+    added = expected.mean * n / quadrature.m if excess is None else float(np.max(excess))
+    return expected.quantile(_EXPLAINED, added)
+
+
+def tell_loose(accepted: Accepted, simulated: int, asked: bool) -> tuple[str, ...]:
+    """Of draws that are much of the prior although the data could tell more."""
+    share = len(accepted.kept) / simulated
+    if asked or share <= _LOOSE or accepted.because.startswith("the observations"):
+        return ()
+    return (
+        f"{len(accepted.kept)} of {simulated} parameters are accepted, so that the draws are "
+        f"nearly those of the prior; simulate {max(1000, 20 * len(accepted.kept)):,} or more, or "
+        "use sequential_abc",
+    )

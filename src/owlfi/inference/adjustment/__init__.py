@@ -1,0 +1,1 @@
+"""Draws of ABC, corrected by how simulations change with theta."""

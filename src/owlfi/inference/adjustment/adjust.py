@@ -1,0 +1,244 @@
+"""Where the accepted draws would lie if their simulations were those of the data.
+
+The features of simulations are regressed on theta over the accepted draws. What the data then say
+is prior(theta) · N(features of the data; regression at theta, noise of the data and of the points,
+and what the regression leaves), of which draws are made inside the accepted cloud.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import gammaincc
+
+from owlfi._tools.arrays import as_jax
+from owlfi.inference.adjustment.anneal import draw_by_annealing
+from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
+from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
+from owlfi.inference.prior_runs import measure_distances
+from owlfi.problem.prior import Prior, log_prior
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import from_real, to_real
+from owlfi.problem.simulations import Simulations
+
+DRAWS = 1000
+_STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
+_SAMPLES = 20  # of the nearest parameters, to know the scatter of rows by
+_HALVED, _FEWEST = 3, 40  # sizes of clouds, each half of the last
+_ROWS_A_FEATURE = 10
+_EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
+_UNEXPLAINED = 1e-4
+
+
+class Cloud(NamedTuple):
+    """The accepted draws in units of their own spread: v = centre + root ξ on the real line."""
+
+    centre: Float[np.ndarray, " p"]
+    root: Float[np.ndarray, "p p"]
+    xi: Float[np.ndarray, "n p"]
+    weights: Float[np.ndarray, " n"]
+
+    @property
+    def worth(self) -> float:
+        """How many equally weighted draws there are."""
+        return float(1 / np.sum(self.weights**2))
+
+    @property
+    def log_volume(self) -> float:
+        return float(np.log(np.diag(self.root)).sum())
+
+    def place(self, xi: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "... p"]:
+        return self.centre + xi @ self.root.T
+
+
+class Look(NamedTuple):
+    """Features at one stretch of k, their regression over a cloud, and how much they tell."""
+
+    cloud: Cloud
+    observed: Float[np.ndarray, " r"]
+    """Those of the data, of the features that change most over the cloud."""
+    noise: Float[np.ndarray, " r"]
+    regression: Polynomial
+    information: float
+    """The log determinant of what they tell of v."""
+
+
+class Redrawn(NamedTuple):
+    """Simulations at one theta on the design of all draws, and on others of its kind."""
+
+    own: Float[Array, "1 m d"]
+    others: Float[Array, "r m d"]
+    weights: Float[np.ndarray, "r m"]
+
+
+class Adjusted(NamedTuple):
+    """The draws, what is known of them, and what is wrong."""
+
+    thetas: Float[Array, "n p"]
+    about: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def adjust_draws(
+    random: np.random.Generator,
+    problem: Problem,
+    runs: Simulations,
+    importance: Float[np.ndarray, " t"],
+    count: int,
+    redrawn: Redrawn | None = None,
+) -> Adjusted:
+    """Draws from the nearest of some runs.
+
+    count: how many of them, as k sees them or a wider kernel.
+
+    Raises ValueError where they are too few for a regression.
+    """
+    look = _choose_look(problem, runs, importance, count, redrawn)
+    density, farthest = _log_density(problem.prior, look)
+    xi = draw_by_annealing(random, density, len(look.cloud.centre), DRAWS)
+    thetas = from_real(as_jax(look.cloud.place(xi)), problem.prior.bounds)
+    about = {
+        "support": look.regression.worth,
+        "degree": look.regression.degree,
+        "features": len(look.observed),
+        "left_over": float(np.mean(look.regression.left / look.noise)),
+    }
+    at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
+    told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
+    return Adjusted(thetas, about, told)
+
+
+def _gather_each(
+    problem: Problem, runs: Simulations, found: np.ndarray, importance: np.ndarray
+) -> list[Cloud]:
+    """All accepted draws, and fewer and fewer of the nearest while they are enough.
+
+    Raises ValueError where they are too few for a regression.
+    """
+    v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
+    worth, p = float(1 / np.sum(_weigh(found, importance) ** 2)), v.shape[1]
+    if worth < draws_needed(p):
+        raise ValueError(
+            f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
+            f"{len(v)} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
+            "more, accept a larger share, or leave adjust out"
+        )
+    sizes = [len(v) // 2**halved for halved in range(_HALVED)]
+    enough = [size for size in sizes if size >= max(_FEWEST, 2 * draws_needed(p))]
+    clouds = [_gather(v[:size], _weigh(found[:size], importance[:size])) for size in enough]
+    return clouds or [_gather(v, _weigh(found, importance))]
+
+
+def _weigh(found: np.ndarray, importance: np.ndarray) -> Float[np.ndarray, " n"]:
+    """The nearer, the heavier (Epanechnikov)."""
+    near = (found.max() - found) / (np.ptp(found) + np.finfo(float).tiny)
+    weights = (near + 1e-3) * importance
+    return weights / weights.sum()
+
+
+def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cloud:
+    centre = weights @ v
+    centred = v - centre
+    covariance = (centred * weights[:, None]).T @ centred
+    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(centre)))
+    return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
+
+
+def _choose_look(
+    problem: Problem,
+    runs: Simulations,
+    importance: Float[np.ndarray, " t"],
+    count: int,
+    redrawn: Redrawn | None,
+) -> Look:
+    """The stretch of k, the size of the cloud and the degree that tell most of theta."""
+    looks = []
+    for stretch in _STRETCHES:
+        stretched = problem.stretch(stretch)
+        found = measure_distances(stretched, runs)
+        nearest = np.argsort(found, kind="stable")[:count]
+        near = runs.at(nearest)
+        samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
+        features = choose_features(stretched, samples)
+        at_draws = features.of(near.y, near.quadrature.weights)
+        compared = _compare_designs(features, near, redrawn)
+        for cloud in _gather_each(problem, near, found[nearest], importance[nearest]):
+            for degree in degrees_for(len(cloud.centre), cloud.worth):
+                some = at_draws[: len(cloud.xi)]
+                looks.append(_look(problem, cloud, some, *compared, degree))
+    return max(looks, key=lambda look: look.information)
+
+
+def _compare_designs(
+    features: Features, runs: Simulations, redrawn: Redrawn | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the design of the draws would have to give, and how far its choice leaves that open."""
+    if redrawn is None:
+        return features.observed, error_of_design(features, runs.quadrature, runs.y[0])
+    own = features.of(redrawn.own, np.asarray(runs.quadrature.weights))[0]
+    others = features.of(redrawn.others, redrawn.weights)
+    return features.observed + own - others.mean(0), others.var(0, ddof=1) / len(others)
+
+
+def _look(
+    problem: Problem,
+    cloud: Cloud,
+    at_draws: Float[np.ndarray, "n q"],
+    observed: np.ndarray,
+    noise: np.ndarray,
+    degree: int,
+) -> Look:
+    n, p = len(problem.observed), len(cloud.centre)
+    polynomial, left = regress(cloud.xi, at_draws, cloud.weights, degree)
+    fitted = polynomial.at(cloud.xi)
+    change = np.sqrt(cloud.weights)[:, None] * (fitted - cloud.weights @ fitted)
+    most = max(p, n // _ROWS_A_FEATURE)
+    directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
+    regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
+    noise = 1 + noise @ directions**2
+    wanted = observed @ directions
+    variance = noise + regression.left
+    nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
+    slope = regression.slope(cloud.xi[nearest])
+    known = (cloud.root / np.asarray(problem.prior.real_widths())[:, None]) ** 2
+    told = np.linalg.slogdet(slope / variance @ slope.T + np.diag(known.sum(0)))[1]
+    return Look(cloud, wanted, noise, regression, float(told) - 2 * cloud.log_volume)
+
+
+def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
+    """Of ξ, -∞ farther out than the farthest draw, and the leverage of that."""
+    cloud = look.cloud
+    farthest = float(look.regression.leverage(cloud.xi).max())
+
+    def log_density(xi: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
+        variance = look.noise + look.regression.variance(xi)
+        distance = (look.observed - look.regression.at(xi)) ** 2 / variance
+        known = np.asarray(log_prior(prior, as_jax(cloud.place(xi))))
+        total = known - 0.5 * (distance + np.log(variance)).sum(1)
+        inside = (look.regression.leverage(xi) <= farthest) & np.isfinite(total)
+        return np.where(inside, total, -np.inf)
+
+    return log_density, farthest
+
+
+def _tell_edge(share: float) -> tuple[str, ...]:
+    if share <= _MANY_AT_EDGE:
+        return ()
+    return (
+        f"{share:.0%} of the adjusted draws lie at the edge of the accepted ones, beyond which "
+        "nothing is known: accept a larger share, or simulate more parameters near the data",
+    )
+
+
+def _tell_misfit(look: Look, xi: Float[np.ndarray, "n p"]) -> tuple[str, ...]:
+    """Of data whose features the regression reaches nowhere."""
+    variance = look.noise + look.regression.variance(xi)
+    least = ((look.observed - look.regression.at(xi)) ** 2 / variance).sum(1).min()
+    if gammaincc(len(look.observed) / 2, least / 2) >= _UNEXPLAINED:
+        return ()
+    return (
+        "the features of the data are not those of simulations at any of the adjusted draws: the "
+        "model does not fit, or the accepted draws are far from the data; see goodness_of_fit, or "
+        "simulate more parameters",
+    )

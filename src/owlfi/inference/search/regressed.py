@@ -1,0 +1,46 @@
+"""The squared MMD around an estimate by regression: a smooth function where simulations are not."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from owlfi.inference.search.scatter import EDGE, Scatter, terms
+
+_WALL = 1.0  # of squared MMD, for each unit beyond the simulated thetas
+
+
+class Regressed(eqx.Module):
+    """MMD² less its data term, quadratic embeddings in place of simulations.
+
+    It rises steeply beyond the thetas that were simulated, of which it knows nothing.
+    """
+
+    centre: Float[Array, " p"]
+    spread: Float[Array, "p p"]
+    regression: Float[Array, "b t"]
+    products: Float[Array, "t t"]
+    towards: Float[Array, " t"]
+    """⟨μ_t, data⟩."""
+
+    def at(self, v: Float[Array, " p"]) -> Float[Array, ""]:
+        """The value at a place on the real line."""
+        xi = jnp.linalg.solve(self.spread, v - self.centre)
+        beyond = jnp.maximum(jnp.abs(xi) - EDGE, 0.0)
+        mixture = terms(jnp.clip(xi, -EDGE, EDGE)) @ self.regression
+        value = mixture @ (self.products @ mixture) - 2 * mixture @ self.towards
+        return value + _WALL * (beyond**2).sum()
+
+
+@eqx.filter_jit
+def regressed(scatter: Scatter) -> Regressed:
+    """From the simulations around an estimate."""
+    objective = scatter.objective
+    towards = scatter.at_rows(objective.observed) @ objective.shares
+    parts = scatter.centre, scatter.spread, scatter.regression, scatter.products
+    return Regressed(*parts, towards)
+
+
+@eqx.filter_jit
+def regressed_value(objective: Regressed, v: Float[Array, " p"]) -> Float[Array, ""]:
+    """The value as a program of its own."""
+    return objective.at(v)

@@ -1,0 +1,67 @@
+"""Runs made elsewhere, as arrays."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from owlfi._tools.checks import brief
+from owlfi.kernels import Kernel
+from owlfi.measures import as_points
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.simulations import Simulations
+from owlfi.weights.optimal import optimal_weights
+from owlfi.weights.pooled import pooled_weights
+from owlfi.weights.quadrature import Quadrature, unweighted
+from owlfi.weights.tuned import tuned_weights
+
+
+def stored_simulations(
+    problem: Problem, thetas: Any, u: Any, y: Any, *, base_kernel: Kernel | str | None = None
+) -> Simulations:
+    """Runs made elsewhere: at each theta (t, p), the noise u (t, m, s) and what came out (t, m, d).
+
+    y: rows of the simulator itself; where the problem has summaries, they are taken here.
+    base_kernel: c, of the weights. "tuned" fits one to the runs (see `pooled_weights`); any other
+        gives its optimal weights at the points of each theta; equal weights where left out. u may
+        also be one design (m, s) for all thetas.
+
+    Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
+    prior, and another word.
+    """
+    problem = as_problem(problem)
+    thetas = as_points("thetas", thetas, problem.prior.measure)
+    measure = problem.simulator.measure
+    u = as_points("u", u, measure, batched=True)
+    y = _numbers(y)  # NaN marks runs that failed
+    y = problem.summarise_rows(y[..., None] if y.ndim == 2 else y)
+    expected = (len(thetas), u.shape[-2], problem.observed.shape[1])
+    if y.shape != expected or u.shape[:-2] not in ((), (len(thetas),)):
+        raise ValueError(
+            f"y must have shape {expected} (thetas, points, columns of the observations) and u one "
+            f"design or one a theta, got y {y.shape} and u {u.shape}"
+        )
+    quadrature = _weigh(problem, u, y, base_kernel)
+    return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
+
+
+def _numbers(y: Any) -> Array:
+    try:
+        return jnp.asarray(np.asarray(y, float))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
+
+
+def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | None) -> Quadrature:
+    if base_kernel is None:
+        return unweighted(u)
+    measure = problem.simulator.measure
+    if isinstance(base_kernel, Kernel):
+        return optimal_weights(base_kernel, measure, u)
+    if base_kernel != "tuned":
+        raise ValueError(
+            f"base_kernel must be 'tuned', a kernel on u, or left out, got {base_kernel!r}"
+        )
+    tune = tuned_weights if u.ndim == 2 else pooled_weights
+    return tune(problem.data_kernel, measure, u, y)

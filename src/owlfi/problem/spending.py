@@ -1,0 +1,163 @@
+"""What a method may spend: every call of the simulator is counted, and `max_calls=` ends the work.
+
+Whatever runs a simulator asks here first. Once the calls are spent, work ends as it does by Ctrl-C,
+with what is finished; a method that has nothing to show by then raises ValueError.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
+
+from owlfi._tools.checks import as_count
+from owlfi._tools.display import write_duration
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_WORTH_A_WORD = 60.0  # seconds
+_SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
+_CALLS_AT_MOST = 2**62
+
+
+class Expected(NamedTuple):
+    """The calls of a method, as far as they can be known beforehand."""
+
+    needed: int
+    """Without which it has no answer."""
+    in_all: int
+    """For everything that it was asked for."""
+
+
+class OutOfCallsError(KeyboardInterrupt):
+    """The calls are spent; whatever Ctrl-C would keep is kept."""
+
+
+@dataclass
+class Spending:
+    """The calls of one method: how many it may make, expects, and has made."""
+
+    method: str
+    most: int | None
+    expect: Callable[[], Expected]
+    """Asked when options are known to be in order."""
+    spent: int = 0
+    short: bool = False
+    """Whether the calls did not do for everything."""
+    told: bool = False
+    """Whether the user knows how long it will take."""
+
+    def take(self, calls: int) -> None:
+        """Before so many rows are computed; OutOfCallsError where they are not left.
+
+        The same before the first row, where all of them will not do for an answer.
+        """
+        if self.most is not None:
+            too_few = self.spent == 0 and self.expect().needed > self.most
+            if too_few or self.spent + calls > self.most:
+                self.short = True
+                raise OutOfCallsError
+        self.spent += calls
+
+    def afford(self, count: int, each: int, beside: int) -> int:
+        """How many of so many pieces of work can be paid; OutOfCallsError where none."""
+        if self.most is None:
+            return count
+        paid = min(count, (self.most - self.spent - beside) // each)
+        self.short |= paid < count
+        if paid < 1:
+            raise OutOfCallsError
+        return paid
+
+
+_NOW: ContextVar[Spending | None] = ContextVar("spending", default=None)
+
+
+def is_limited() -> bool:
+    """Whether calls must be counted one by one, and work goes on in small steps."""
+    now = _NOW.get()
+    return now is not None and now.most is not None
+
+
+def take_calls(calls: int) -> None:
+    """Before a simulator computes so many rows; OutOfCallsError where they are not left."""
+    now = _NOW.get()
+    if now is not None:
+        now.take(calls)
+
+
+def afford(count: int, each: int, beside: int = 0) -> int:
+    """How many of so many pieces of work, of so many calls each, `max_calls=` leaves.
+
+    beside: calls for something else. Raises OutOfCallsError where there is none.
+    """
+    now = _NOW.get()
+    return count if now is None else now.afford(count, each, beside)
+
+
+def is_short() -> int:
+    """The `max_calls` of the method that runs, where they did not do for everything; else 0."""
+    now = _NOW.get()
+    return 0 if now is None or now.most is None or not now.short else now.most
+
+
+def tell_cost(seconds: float) -> None:
+    """On stderr, how long a method will take whose simulator takes so many seconds a row."""
+    now = _NOW.get()
+    if now is None or now.told or seconds < _SLOW:
+        return
+    now.told, calls = True, now.expect().in_all
+    limit = "max_calls= sets a limit"
+    if now.most is not None and now.most < calls:
+        calls, limit = now.most, f"more would be expected but for max_calls = {now.most:,}"
+    if calls * seconds > _WORTH_A_WORD:
+        print(
+            f"{now.method}: about {calls:,} calls of the simulator are expected, at "
+            f"{write_duration(seconds)} each {write_duration(calls * seconds)} in all; {limit}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
+    """Give a method its option `max_calls`.
+
+    expect: what it will spend, of the method's own arguments by name.
+    """
+
+    def decorate(method: Method) -> Method:
+        signature = inspect.signature(method)
+        wanted = inspect.signature(expect).parameters
+
+        @wraps(method)
+        def run(*arguments: Any, **options: Any) -> Any:
+            bound = signature.bind(*arguments, **options)
+            bound.apply_defaults()
+            most = bound.arguments["max_calls"]
+            if most is not None:
+                most = as_count("max_calls", most, most=_CALLS_AT_MOST)
+            given = {name: bound.arguments[name] for name in wanted}
+            spending = Spending(method.__name__, most, lambda: expect(**given))
+            token = _NOW.set(spending)
+            try:
+                return method(*arguments, **options)
+            except OutOfCallsError:
+                raise ValueError(_explain(spending)) from None
+            finally:
+                _NOW.reset(token)
+
+        return cast(Method, run)
+
+    return decorate
+
+
+def _explain(spending: Spending) -> str:
+    needed, in_all = spending.expect()
+    spent = f"; {spending.spent:,} are made, and the next step has more" if spending.spent else ""
+    return (
+        f"max_calls is {spending.most:,}, but {spending.method} needs about {needed:,} calls of "
+        f"the simulator for an answer, and {in_all:,} for all that is asked{spent}; allow more, or "
+        "take a rule with fewer points m"
+    )

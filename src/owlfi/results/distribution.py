@@ -1,0 +1,60 @@
+"""Results that say how probable each value of a parameter is."""
+
+import abc
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi.results.result import Result
+
+
+class Distribution(Result):
+    """What is known of parameters: an estimate with its errors, or draws.
+
+    Calibration, reports and corrections need no more than this.
+    """
+
+    @property
+    @abc.abstractmethod
+    def center(self) -> Float[np.ndarray, " p"]:
+        """The estimate, or the mean."""
+
+    @property
+    @abc.abstractmethod
+    def spread(self) -> Float[np.ndarray, " p"]:
+        """Its standard error, or the standard deviation."""
+
+    @property
+    def effective_draws(self) -> float:
+        """How many independent draws stand for the distribution; infinite for a formula."""
+        return inf
+
+    @abc.abstractmethod
+    def level_of(self, theta: Any) -> Float[np.ndarray, " p"]:
+        """The probability of smaller values than theta (p,), parameter by parameter."""
+
+    @abc.abstractmethod
+    def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Both ends of the interval that holds each parameter with this probability."""
+
+    @abc.abstractmethod
+    def resample(self, key: Key[Array, ""], n: int) -> Float[Array | np.ndarray, "n p"]:
+        """n draws of equal weight, of all parameters together."""
+
+    def scores_of(self, theta: Any) -> Float[np.ndarray, " p"]:
+        """How many standard deviations theta (p,) lies above the center."""
+        away = np.asarray(theta) - self.center
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(away == 0, 0.0, away / self._sides(away))
+
+    def at_scores(self, scores: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+        """The values that lie so many standard deviations above the center."""
+        with np.errstate(invalid="ignore"):  # none of an infinite one
+            moved = np.where(scores == 0, 0.0, scores * self._sides(scores))
+        return self.center + moved
+
+    def _sides(self, direction: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+        """The standard deviation of each parameter to the side that a direction points to."""
+        return self.spread

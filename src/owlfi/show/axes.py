@@ -1,0 +1,40 @@
+"""Axes to draw on: those that are given, or new ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+_WIDE = 4  # axes in a row
+
+
+def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
+    """An array (rows, columns) of empty axes on a figure of their own (`axes.flat[0].figure`)."""
+    figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
+    return figure.subplots(rows, columns, squeeze=False)
+
+
+def grid(count: int) -> np.ndarray:
+    """So many axes in rows of at most four."""
+    columns = min(count, _WIDE)
+    axes = new_axes(-(-count // columns), columns).ravel()
+    for spare in axes[count:]:
+        spare.set_visible(False)
+    return axes[:count]
+
+
+def as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
+    """Those given, or new ones, as an array of so many; ValueError for another number."""
+    if axes is None:
+        return new_axes(rows, columns).ravel()
+    given = np.asarray([axes] if not isinstance(axes, Sequence | np.ndarray) else axes).ravel()
+    if given.size != rows * columns:
+        raise ValueError(f"axes must hold {rows * columns} axes, got {given.size}")
+    return given
+
+
+def hide_frame(ax: Axes) -> None:
+    """Leave the axes themselves, without the lines above and to the right."""
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,186 @@
+"""One page to send to a colleague: what was asked, the answer, and how far to trust it."""
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from owlfi._tools.checks import as_kind, as_path
+from owlfi._tools.display import count
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule
+from owlfi.results.predictive_check import PredictiveCheck
+from owlfi.results.result import Result
+from owlfi.show import plots
+from owlfi.show.axes import grid, hide_frame, new_axes
+from owlfi.show.pages import Picture, Section, Table, render
+from owlfi.show.pictures import pictures_of
+from owlfi.weights.quadrature import Quadrature
+
+_MOST_COLUMNS = 12  # of data that are listed and drawn
+_LIBRARIES = ("owlfi", "jax", "numpy", "scipy")
+_LONG = 400  # characters of an entry of `about`
+
+
+def report(
+    result: Any,
+    path: Any = "report.html",
+    *,
+    title: str | None = None,
+    problem: Problem | None = None,
+    rule: Rule | None = None,
+    quadrature: Quadrature | None = None,
+    check: PredictiveCheck | None = None,
+    seconds: float | None = None,
+    seed: int | None = None,
+    code: str | None = None,
+) -> Path:
+    """Write a page on any result: one HTML file that needs no network and no other file.
+
+    path: where; its folder must be there.
+    problem: what was asked, and the data.
+    rule, quadrature: how simulations were placed and weighted, with the certificate.
+    check: what `owlfi.check` gave for the result.
+    seconds, seed, code: what it took, and how to get it again.
+
+    Returns the path. Raises ValueError for anything but a result, OSError where it cannot be
+    written.
+
+    >>> import jax.numpy as jnp, owlfi, tempfile
+    >>> estimate = owlfi.Estimate(("a",), jnp.array([2.0]), jnp.array([[0.01]]), jnp.array(0.001))
+    >>> path = owlfi.report(estimate, Path(tempfile.mkdtemp()) / "report.html")
+    >>> "<h1>" in path.read_text(encoding="utf-8")
+    True
+    """
+    as_kind("result", result, Result, "a result of owlfi, such as an Estimate or a Posterior")
+    target = as_path("path", path)
+    if problem is not None:
+        as_problem(problem)
+    if check is not None:
+        as_kind("check", check, PredictiveCheck, "what owlfi.check gives")
+    found = [
+        *([_describe_question(problem, rule), _describe_data(problem)] if problem else []),
+        _describe_answer(result),
+        _describe_health(result),
+        *([_describe_check(check)] if check else []),
+        *([_describe_weights(quadrature)] if quadrature else []),
+        _describe_cost(result, seconds),
+        _describe_origin(result, seed, code),
+    ]
+    name = title or str(result.about.get("method", type(result).__name__))
+    target.write_text(render(name[:1].upper() + name[1:], repr(result), found), encoding="utf-8")
+    return target
+
+
+def report_runs(
+    path: Any,
+    title: str,
+    lines: tuple[str, ...],
+    *,
+    problem: Problem,
+    rule: Rule,
+    quadrature: Quadrature | None = None,
+    code: str = "",
+) -> Path:
+    """The same on runs that no method was asked to use, with some lines on them."""
+    found = [
+        _describe_question(problem, rule),
+        _describe_data(problem),
+        Section("runs", "The runs", lines),
+        *([_describe_weights(quadrature)] if quadrature else []),
+        Section("again", "To get it again", tables=(_list_versions(None),), code=code),
+    ]
+    target = as_path("path", path)
+    target.write_text(render(title, "Simulations, without inference", found), encoding="utf-8")
+    return target
+
+
+def _describe_question(problem: Problem, rule: Rule | None) -> Section:
+    n, d = problem.observed.shape
+    facts = [f"{count(n, 'row')} of {count(d, 'column')} were observed."]
+    facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {problem.data_kernel!r}."]
+    facts += [] if rule is None else [f"Points and weights: {rule!r}."]
+    rows = [list(row) for row in problem.prior.table()]
+    table = Table("Parameters and what was believed of them", ["parameter", "prior"], rows, True)
+    return Section("question", "What was asked", tuple(facts), (table,))
+
+
+def _describe_data(problem: Problem) -> Section:
+    x, names = np.asarray(problem.observed), problem.columns[:_MOST_COLUMNS]
+    rows = [
+        [name, *(f"{f(x[:, j]):.4g}" for f in (np.mean, np.std, np.min, np.median, np.max))]
+        for j, name in enumerate(names)
+    ]
+    left = x.shape[1] - len(names)
+    lines = (f"The first {len(names)} of {x.shape[1]} columns.",) if left else ()
+    headings = ["column", "mean", "sd", "smallest", "median", "largest"]
+    axes = grid(len(names))
+    for j, (ax, name) in enumerate(zip(axes, names, strict=True)):
+        ax.hist(x[:, j], "auto", color="0.6")
+        ax.set(xlabel=name, yticks=[])
+        hide_frame(ax)
+    words = f"Histograms of {', '.join(names)}; the table beside has their numbers."
+    drawn = Picture(axes[0].figure, "Columns of the data", words)
+    table = Table("Columns of the data", headings, rows)
+    return Section("data", "The data", lines, (table,), (drawn,))
+
+
+def _describe_answer(result: Result) -> Section:
+    headings, *rows = result._table()
+    words = tuple(line for line in result._lines() if "\n" not in line)
+    table = Table(type(result).__name__, headings, rows)
+    return Section("answer", "The answer", words, (table,), pictures_of(result))
+
+
+def _describe_health(result: Result) -> Section:
+    if result.warnings:
+        doubts = tuple(f"{sentence.rstrip('.')}." for sentence in result.warnings)
+        return Section("health", "What to doubt", doubts=doubts)
+    return Section("health", "What to doubt", fine="Nothing was found that makes it doubtful.")
+
+
+def _describe_check(check: PredictiveCheck) -> Section:
+    headings, *rows = check._table()
+    words = tuple(line for line in check._lines() if "\n" not in line)
+    table = Table("Observed statistics among replicated ones", headings, rows)
+    doubts = tuple(f"{sentence.rstrip('.')}." for sentence in check.warnings)
+    title = "Does the fitted model give such data?"
+    return Section("check", title, words, (table,), pictures_of(check), doubts)
+
+
+def _describe_weights(quadrature: Quadrature) -> Section:
+    lines, pictures = (quadrature.explain(),), list[Picture]()
+    if quadrature.points.ndim == 2:
+        axes = plots.weights(quadrature, new_axes(size=3.2).flat[0])
+        words = f"The weights of {quadrature.m} points, against the first coordinate of u."
+        pictures.append(Picture(axes.figure, "Weights of the points", words))
+    return Section("weights", "Weights and certificate", lines, pictures=tuple(pictures))
+
+
+def _describe_cost(result: Result, seconds: float | None) -> Section:
+    lines = [f"{count(result.calls, 'simulator call')}."]
+    beside = getattr(result, "gradient_calls", 0)
+    lines += [f"{count(beside, 'derivative')} of a row by a parameter."] if beside else []
+    lines += [] if seconds is None else [f"{seconds:,.3g} seconds."]
+    return Section("cost", "What it cost", tuple(lines))
+
+
+def _describe_origin(result: Result, seed: int | None, code: str | None) -> Section:
+    about = [[name, _shorten(value)] for name, value in result.about.items()]
+    tables = [_list_versions(seed)]
+    tables += [Table("Settings and diagnostics", ["what", "value"], about, True)] if about else []
+    return Section("again", "To get it again", tables=tuple(tables), code=code or "")
+
+
+def _list_versions(seed: int | None) -> Table:
+    rows = [[name, version(name)] for name in _LIBRARIES]
+    rows += [["Python", platform.python_version()]]
+    rows += [] if seed is None else [["seed", str(seed)]]
+    return Table("Versions", ["what", "version"], rows, True)
+
+
+def _shorten(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]} …"

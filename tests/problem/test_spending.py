@@ -1,0 +1,100 @@
+"""`max_calls=` of every method: calls are counted as they are made, and no more are made."""
+
+import inspect
+import time
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import owlfi
+from gaussian import RULE
+from owlfi import HealthWarning
+from test_health import METHODS, ON_HOST, run, with_generator
+
+MUCH = 10**6
+
+
+def counted(generator=lambda theta, u: theta[0] + u):
+    """The Gaussian on the host, and a list of the rows that it computes."""
+    rows = []
+
+    def count(theta, u):
+        rows.append(len(u))
+        return generator(theta, u)
+
+    return with_generator(count, on_host=True), rows
+
+
+def test_every_method_has_it():
+    for name in METHODS:
+        parameter = inspect.signature(getattr(owlfi, name)).parameters["max_calls"]
+        assert parameter.default is None
+        assert parameter.kind is parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("wrong", [0, 1.5, "many"])
+def test_it_is_a_whole_number(method, wrong):
+    with pytest.raises(ValueError, match="max_calls must be a whole number"):
+        run(method, counted()[0], max_calls=wrong)
+
+
+@pytest.mark.parametrize("method", ON_HOST)
+def test_too_few_are_refused_before_the_first_run(method):
+    problem, rows = counted()
+    with pytest.raises(
+        ValueError, match=rf"max_calls is 60, but {method} needs about [\d,]+ calls"
+    ):
+        run(method, problem, max_calls=60)
+    assert not rows
+
+
+@pytest.mark.parametrize("method", ON_HOST)
+def test_calls_are_those_that_were_made(method):
+    problem, rows = counted()
+    assert run(method, problem, max_calls=MUCH).calls == sum(rows)
+
+
+FEWER = {"rejection_abc": 2000, "sequential_abc": 7000, "posterior_bootstrap": 12_000}
+FEWER |= {"pseudo_marginal": 9000, "goodness_of_fit": 50_000}
+
+
+@pytest.mark.parametrize("method", FEWER)
+def test_work_ends_with_what_is_finished(method):
+    problem, rows = counted()
+    with pytest.warns(HealthWarning, match=f"max_calls = {FEWER[method]:,} do not do: "):
+        result = run(method, problem, max_calls=FEWER[method])
+    assert 0.7 * FEWER[method] < result.calls <= sum(rows) <= FEWER[method]
+
+
+@pytest.mark.parametrize("method", ["minimum_distance", "mmd_bayes", "random_restarts"])
+def test_calls_inside_jax_are_counted_and_change_nothing(method):
+    problem = with_generator(lambda theta, u: theta[0] + u)
+    free, limited = run(method, problem), run(method, problem, max_calls=MUCH)
+    assert limited.calls == free.calls
+    mean = np.mean if method == "mmd_bayes" else np.asarray
+    found = "draws" if method == "mmd_bayes" else "theta"
+    assert_allclose(*(mean(getattr(each, found)) for each in (limited, free)), rtol=1e-6)
+
+
+def test_fits_that_run_out_say_so():
+    problem, rows = counted(lambda theta, u: theta[0] + np.round(u, 1))
+    with pytest.raises(ValueError, match=r"minimum_distance needs about .* [\d,]+ are made, and"):
+        run("minimum_distance", problem, max_calls=3600, refined=1)
+    assert sum(rows) <= 3600
+
+
+def test_slow_simulators_are_told_before_long_work(capsys):
+    def slow(theta, u):
+        if len(u) > 2:  # than the check has
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+        return theta[0] + u
+
+    with pytest.raises(KeyboardInterrupt):
+        owlfi.rejection_abc(jax.random.key(0), counted(slow)[0], RULE, draws=5000)
+    told = capsys.readouterr().err
+    assert "rejection_abc: about 320,004 calls of the simulator are expected" in told
+    assert "max_calls= sets a limit" in told

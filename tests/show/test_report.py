@@ -1,0 +1,105 @@
+"""A report is one file that holds everything, for every kind of result."""
+
+import re
+from html.parser import HTMLParser
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import owlfi
+from gaussian import RULE, gaussian_problem
+from owlfi.results.files import _KINDS
+from owlfi.show import pages
+from results_of_all_kinds import RESULTS, WILD, make_check, make_estimate, make_posterior
+
+
+class Reader(HTMLParser):
+    """What a page holds: tags with their attributes, and headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_data(self, data):
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def read(result, tmp_path, **options):
+    text = owlfi.report(result, tmp_path / "report.html", **options).read_text(encoding="utf-8")
+    return text, Reader(text)
+
+
+def test_all_kinds_of_results_are_here():
+    assert {type(result).__name__ for result in RESULTS.values()} == set(_KINDS)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_page_is_whole_for_every_kind(name, tmp_path):
+    text, page = read(RESULTS[name], tmp_path)
+    assert len(text.encode()) < pages.MOST_BYTES
+    assert not page.all("script")
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#)""", text)
+    assert all(image["alt"].strip() for image in page.all("img"))
+    assert page.all("img")
+    headings = page.all("th")
+    assert headings
+    assert {heading.get("scope") for heading in headings} == {"col", "row"}
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert len({section["id"] for section in page.all("section")}) == len(page.all("section")) >= 4
+
+
+def test_words_from_files_are_escaped(tmp_path):
+    problem = gaussian_problem()
+    named = owlfi.Problem(problem.simulator, problem.observed, columns=[WILD])
+    doubtful = make_estimate(warnings=(WILD,), about={"method": WILD, WILD: WILD})
+    text, page = read(doubtful, tmp_path, problem=named, title=WILD, code=WILD)
+    assert "<script" not in text
+    assert not page.all("script")
+    assert sum(WILD in data for _, data in page.texts) >= 5
+
+
+def test_page_tells_the_whole_story(tmp_path):
+    problem = gaussian_problem()
+    quadrature = RULE.quadrature(jax.random.key(0), problem)
+    result = owlfi.Estimate(("mean",), jnp.array([1.3]), 0.01 * jnp.eye(1), jnp.array(0.0), 512)
+    options = {"problem": problem, "rule": RULE, "quadrature": quadrature, "check": make_check(1)}
+    text, page = read(result, tmp_path, **options, seconds=2.5, seed=7, code="owlfi.load('a')")
+    titles = [data for tag, data in page.texts if tag == "h2" and data.strip()]
+    assert titles == [
+        "What was asked",
+        "The data",
+        "The answer",
+        "What to doubt",
+        "Does the fitted model give such data?",
+        "Weights and certificate",
+        "What it cost",
+        "To get it again",
+    ]
+    for words in (
+        "512 simulator calls",
+        "2.5 seconds",
+        "owlfi.load(&#39;a&#39;)",
+        owlfi.__version__,
+    ):
+        assert words in text
+    assert "Nothing was found" in text
+
+
+def test_coarser_pictures_keep_a_page_small(tmp_path, monkeypatch):
+    whole = len(read(make_posterior(), tmp_path)[0])
+    monkeypatch.setattr(pages, "MOST_BYTES", int(0.8 * whole))
+    assert len(read(make_posterior(), tmp_path)[0]) <= 0.8 * whole
+
+
+def test_other_things_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="result must be a result of owlfi"):
+        owlfi.report({"a": 1}, tmp_path / "report.html")
