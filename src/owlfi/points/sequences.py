@@ -30,6 +30,7 @@ from owlfi.measures import (
 )
 
 _BITS = 52
+_MANY, _FEWER_BITS = 2000, 32  # coordinates whose scrambling would take gigabytes
 _LATTICE_EFFORT = 2**23
 
 
@@ -60,9 +61,10 @@ def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """
     measure, m = _as_size(measure, m)
     leading, rng = min(measure.dim, scipy.stats.qmc.Sobol.MAXDIM), numpy_generator(key)
-    engine = scipy.stats.qmc.Sobol(leading, bits=_BITS, rng=rng)
+    bits = _BITS if leading <= _MANY else _FEWER_BITS
+    engine = scipy.stats.qmc.Sobol(leading, bits=bits, rng=rng)
     cells = engine.random_base2((m - 1).bit_length())[:m]
-    inside = cells + 0.5 ** (_BITS + 1)  # the cells, never at 0
+    inside = cells + 0.5 ** (bits + 1)  # the cells, never at 0
     rest = rng.random((m, measure.dim - leading))
     return _to_measure(np.concatenate([inside, rest], 1), measure)
 

@@ -23,7 +23,7 @@ SLOPE_ROWS = 768
 """Over all thetas, at which derivatives are taken."""
 _MOST_SLOPE_ROWS = 256  # at one
 _MOST_PROBES = 16  # products with random vectors tell as much of more columns
-_NUMBERS_AT_ONCE = 2**23
+_NUMBERS_AT_ONCE = 2**22
 
 
 class Learned(NamedTuple):

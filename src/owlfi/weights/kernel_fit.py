@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -49,7 +50,7 @@ def families_in(dim: int) -> tuple:
     return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
 
 
-class KernelFit(NamedTuple):
+class KernelFit(eqx.Module):
     """A kernel c + constant with nugget, in units of c; leading axes are separate designs."""
 
     coordinates: Int[Array, "..."]

@@ -214,7 +214,8 @@ def _without_unseen(fitted: KernelFit, laws: tuple[Measure, ...]) -> KernelFit:
     lengthscales = np.asarray(fitted.lengthscale)
     dims = np.array([law.dim for law in laws])[np.asarray(fitted.coordinates)]
     unseen = np.arange(lengthscales.shape[1]) >= dims[:, None]
-    return fitted._replace(lengthscale=as_jax(np.where(unseen, np.inf, lengthscales)))
+    seen = as_jax(np.where(unseen, np.inf, lengthscales))
+    return eqx.tree_at(lambda fit: fit.lengthscale, fitted, seen)
 
 
 def _embed_designs(
