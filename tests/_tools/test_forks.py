@@ -10,7 +10,6 @@ import pytest
 import campaign_models as models
 from owlfi import (
     Normal,
-    Posterior,
     Simulator,
     SquaredExponential,
     equal_weights,
@@ -29,10 +28,8 @@ def store_path(folder):
     return folder / "runs.sqlite"
 
 
-POSTERIOR = Posterior(("a",), np.ones((4, 1)), np.full(4, 0.25), 4)
 CALLS = {
     "kernels": lambda folder: KERNEL.gram(SAMPLE, SAMPLE),
-    "results": lambda folder: POSTERIOR.summary(),
     "arrays": lambda folder: squared_mmd(KERNEL, SAMPLE, SAMPLE),
     "keys": lambda folder: sobol(KEY, 4, Normal()),
     "campaigns": lambda folder: Campaign.open(store_path(folder)).run(executor="here"),

@@ -154,7 +154,7 @@ def test_counts_are_no_error():
     simulator = Simulator(counts, Uniform(), prior.names, prior=prior)
     x = simulator([2.0], owlfi.iid(KEY, 100, Uniform()))
     assert x.sum() < 20
-    posterior = owlfi.rejection_abc(KEY, Problem(simulator, x), VStatistic(64), draws=200)
+    posterior = owlfi.rejection_abc(KEY, Problem(simulator, x), VStatistic(64), draws=1000)
     assert abs(jnp.exp(-posterior.mean[0]) - x.mean()) < 0.1
     with_tuning = owlfi.OptimallyWeighted(16, thetas=4).quadrature(KEY, Problem(simulator, x))
     assert jnp.isfinite(with_tuning.weights).all()

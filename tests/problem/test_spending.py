@@ -80,7 +80,7 @@ def test_calls_inside_jax_are_counted_and_change_nothing(method):
 
 
 def test_fits_that_run_out_say_so():
-    problem, rows = counted(lambda theta, u: theta[0] + np.round(u, 1))
+    problem, rows = counted(lambda theta, u: np.round(theta[0] + u))
     with pytest.raises(ValueError, match=r"minimum_distance needs about .* [\d,]+ are made, and"):
         run("minimum_distance", problem, max_calls=3600, refined=1)
     assert sum(rows) <= 3600

@@ -77,7 +77,7 @@ def calibrate(
     >>> problem = owlfi.Problem(model, model([1.3], owlfi.iid(jax.random.key(0), 80, noise)))
     >>> rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))
     >>> options = {"method": owlfi.minimum_distance, "rule": rule, "data_sets": 50}
-    >>> found = owlfi.calibrate(jax.random.key(1), problem, **options)
+    >>> found = owlfi.calibrate(jax.random.key(2), problem, **options)
     >>> found.warnings, bool(found.coverage(0.9)[0] > 0.75)
     ((), True)
     """

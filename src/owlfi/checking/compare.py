@@ -126,7 +126,7 @@ def judge(a: Rival, b: Rival) -> Judged:
     difference = _estimate(a) - _estimate(b)
     moved = np.abs(known - known.mean())
     apart, by_chance = measure_apart(a, b)
-    by_rows = np.std(slopes_of_difference(a, b)) / np.sqrt(len(a.fit.objective.observed))
+    by_rows = np.std(slopes_of_difference(a, b)) / np.sqrt(a.fit.objective.n)
     return Judged(
         difference,
         float(known.std()),

@@ -55,6 +55,7 @@ def fit_rival(
     fit_key, *fine_keys = split_key(key, 3)
     fit = find_minimum("compare", fit_key, problem, rule)
     simulator, objective, landing = problem.simulator, fit.objective, fit.assessed.landing
+    shares = objective.fill_shares(shares)
     found = fit.assessed.way.refit_each(objective, landing, None, shares)
     refits = simulate_each(objective, found.theta)
     own = simulate_each(objective, landing.minimum.theta[None])[0]
@@ -85,7 +86,8 @@ def measure_apart(a: Rival, b: Rival) -> tuple[float, Float[np.ndarray, " b"]]:
 
 def slopes_of_difference(a: Rival, b: Rival) -> Float[np.ndarray, " n"]:
     """How MMD² of the first less that of the second changes with the weight of each row."""
-    x, k = a.fit.objective.observed, a.fit.objective.data_kernel
+    objective = a.fit.objective
+    x, k = objective.observed[: objective.n], objective.data_kernel
     return np.asarray(_embed(k, x, *b.fine) - _embed(k, x, *a.fine))
 
 
@@ -114,13 +116,18 @@ def _sum_own_terms(k: Kernel, x: Array, shares: Array) -> Float[Array, " b"]:
 
 def _inner(k: Kernel, a: Array, b: Array) -> Float[Array, ""]:
     """⟨μ_a, μ_b⟩ of two samples with equal weights."""
-    return jnp.mean(k.row_sums(a, b, jnp.full(len(b), 1 / len(b))))
+    return _towards(k, a, b, jnp.full(len(b), 1 / len(b)))
+
+
+def _towards(k: Kernel, a: Array, b: Array, shares: Array) -> Float[Array, ""]:
+    """The same where the second has weights."""
+    return jnp.mean(k.row_sums(a, b, shares))
 
 
 @eqx.filter_jit
 def _cross_value(objective: Objective, first: Array, second: Array) -> Float[Array, ""]:
-    k, x = objective.data_kernel, objective.observed
-    return _inner(k, first, second) - _inner(k, first, x) - _inner(k, second, x)
+    k, data = objective.data_kernel, (objective.observed, objective.shares)
+    return _inner(k, first, second) - _towards(k, first, *data) - _towards(k, second, *data)
 
 
 @eqx.filter_jit

@@ -46,6 +46,8 @@ class Accepted(NamedTuple):
     weights: Float[np.ndarray, " k"]
     threshold: float
     because: str
+    mass: float
+    """Of the prior, in parameters simulated from it."""
 
     def about(self, simulated: int) -> dict[str, Any]:
         """What a result tells of it."""
@@ -81,11 +83,13 @@ def accept_nearest(
     if cut.share is not None:
         share = max(cut.share * simulated, 1.0 if importance is None else 0.0)
         return _accept_mass(share, found, order, mass, f"{cut.share:.0%} were asked for")
-    number = max(round(SHARE * simulated), min(wanted, simulated // 2), 1)
+    rows = min(max(min(wanted, simulated // 2), 1), len(found))
+    number = max(round(SHARE * simulated), float(np.sum(mass[order[:rows]])))
     nearest = order[before < number]
     if found[nearest[-1]] < floor:
         return _accept_below(floor, found, order, mass, "the observations explain as much")
-    return _accept_mass(number, found, order, mass, f"the nearest {number} are kept")
+    many = f"{number:,.0f}" if importance is None else f"{number / simulated:.0%} of the prior"
+    return _accept_mass(number, found, order, mass, f"the nearest {many} are kept")
 
 
 def _accept_below(
@@ -97,7 +101,8 @@ def _accept_below(
             f"threshold {threshold} accepts none of {len(found)} parameters, whose smallest "
             f"squared MMD is {found[order[0]]:.4g}; give a larger threshold, or share=0.05"
         )
-    return Accepted(kept, mass[kept] / mass[kept].sum(), float(threshold), because)
+    total = mass[kept].sum()
+    return Accepted(kept, mass[kept] / total, float(threshold), because, float(total))
 
 
 def _accept_mass(
@@ -108,7 +113,8 @@ def _accept_mass(
     kept = order[before < number - (0.5 if np.ptp(mass) == 0 else 0)]
     weights = np.minimum(mass[kept], number - before[: len(kept)])
     weights = mass[kept] if np.ptp(mass) == 0 else weights
-    return Accepted(kept, weights / weights.sum(), float(found[kept[-1]]), because)
+    total = weights.sum()
+    return Accepted(kept, weights / total, float(found[kept[-1]]), because, float(total))
 
 
 def explained_distance(problem: Problem, quadrature: Quadrature) -> float:
@@ -122,11 +128,11 @@ def explained_distance(problem: Problem, quadrature: Quadrature) -> float:
 
 def tell_loose(accepted: Accepted, simulated: int, asked: bool) -> tuple[str, ...]:
     """Of draws that are much of the prior although the data could tell more."""
-    share = len(accepted.kept) / simulated
+    share = accepted.mass / simulated
     if asked or share <= _LOOSE or accepted.because.startswith("the observations"):
         return ()
     return (
-        f"{len(accepted.kept)} of {simulated} parameters are accepted, so that the draws are "
-        f"nearly those of the prior; simulate {max(1000, 20 * len(accepted.kept)):,} or more, or "
-        "use sequential_abc",
+        f"{share:.0%} of {simulated} parameters are accepted, so that the draws are nearly those "
+        f"of the prior; simulate {max(1000, 20 * len(accepted.kept)):,} or more, or use "
+        "sequential_abc",
     )

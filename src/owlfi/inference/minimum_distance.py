@@ -174,9 +174,8 @@ class Fit(NamedTuple):
         All are shifted alike.
         """
         landing = self.assessed.landing
-        if observed is None:  # the rows that fill a rung have no share
-            more = len(self.objective.observed) - shares.shape[1]
-            shares = jnp.pad(shares, ((0, 0), (0, more)))
+        if observed is None:
+            shares = self.objective.fill_shares(shares)
         found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
         low, high = self.objective.ends
         moved = found.theta + (self.theta - landing.minimum.theta)[None]

@@ -91,7 +91,8 @@ def _levels(rows: Float[Array, "m d"], sample: Float[Array, "n d"]) -> Float[Arr
 
     def levels(column: Array, ordered: Array) -> Array:
         below = jnp.searchsorted(ordered, column, side="left")
-        return (below + jnp.searchsorted(ordered, column, side="right")) / (2 * len(ordered))
+        upto = jnp.searchsorted(ordered, column, side="right")
+        return (below + upto) * (0.5 / jnp.asarray(len(ordered), float))  # not in single precision
 
     return jax.vmap(levels, (1, 1), 1)(rows, jnp.sort(sample, axis=0))
 

@@ -74,6 +74,10 @@ class Objective(eqx.Module):
         size = next_rung(len(self.observed))
         return self.with_data(fill_rows(self.observed, size), fill_rows(self.shares, size, 0.0))
 
+    def fill_shares(self, shares: Float[Array, "b n"]) -> Float[Array, "b filled"]:
+        """Other weightings of the observations, 0 for the rows that fill a rung."""
+        return jnp.pad(shares, ((0, 0), (0, len(self.observed) - shares.shape[1])))
+
     def stretch(self, factor: Array | float) -> "Objective":
         """The same with the lengthscales of the data kernel multiplied."""
         return eqx.tree_at(lambda o: o.data_kernel, self, self.data_kernel.stretch(factor))
