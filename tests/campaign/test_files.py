@@ -283,6 +283,8 @@ def test_what_weights_were_tuned_to_is_written_down():
     assert type(again) is KernelFit
     pairs = zip(jax.tree.leaves(again), jax.tree.leaves(fit), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
+    with pytest.raises(ValueError, match="no text of"):
+        decode(encode(fit).replace("nugget", "nougat"))
 
 
 @pytest.mark.slow

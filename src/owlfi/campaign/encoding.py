@@ -187,6 +187,8 @@ def _rebuild(node: dict[str, Any], imports: bool) -> Any:
         return found(**{name: _decode(field, imports) for name, field in node["fields"].items()})
     if not dataclasses.is_dataclass(found) or not isinstance(found, type):
         raise ValueError(f"{path!r} is no type of values")
+    if set(node["fields"]) != {field.name for field in dataclasses.fields(found)}:
+        raise ValueError(f"this is no text of `encode`: {path!r} has other fields")
     value: Any = object.__new__(found)
     for name, field in node["fields"].items():
         object.__setattr__(value, name, _decode(field, imports))
