@@ -157,7 +157,7 @@ class Store:
             yield
 
     def put(self, **facts: Any) -> None:
-        """Write facts, as JSON; StoreError where the file was moved or removed since it was opened."""
+        """Write facts, as JSON; StoreError where the file was moved or removed meanwhile."""
         if self._place not in (None, _identify(self.path)):
             raise StoreError(
                 f"{self.path} was moved or removed while it was run; its last runs are in "
