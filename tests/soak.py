@@ -446,7 +446,7 @@ def describe(soak, seconds, seed, commit):
         f"After each of {sum(soak.counts[name] for name in harm):,} steps the store was whole, had "
         "every run that it had before, with the\nbytes that the simulator gives, and no recorded "
         "run was made again. Where drivers were killed, the\noldest run that was lost had ended "
-        f"{1000 * soak.longest_loss:.0f} ms before.\n\n"
+        f"{1000 * soak.longest_loss:.0f} ms before, pauses left out.\n\n"
         f"{as_table('step', soak.counts, harm)}\n{as_table('kills of', soak.counts, kills)}"
     )
 
