@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -14,8 +13,8 @@ from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
-from owlfi.inference.search.tangent import Tangent, pool
-from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
+from owlfi.inference.search.tangent import Tangent
+from owlfi.inference.search.ways import ByRegression, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
@@ -40,15 +39,12 @@ class Errors(NamedTuple):
     They then pass single observations, and the squared MMD has ripples of its own around the
     estimate, steeper than its valley.
     """
-    designs: Designs
-    """On which the simulator was run."""
     calls: Calls
 
 
 class Assessed(NamedTuple):
     """A landing and what is known of its errors."""
 
-    stage: Stage
     way: Way
     landing: Landing
     errors: Errors
@@ -72,48 +68,40 @@ def assess(
     tries: how often a better one is followed.
     """
     objective, theta = stage.objective, landing.minimum.theta
-    if way.rough:
-        return _assess_rough(key, rule, stage, way, landing, tries)
     errors = measure_errors(key, rule, stage, way, landing)
     usual = normal_reach(objective, errors.sandwich)
-    if errors.rippled and tries and len(errors.designs.weights):
-        smooth = stage.on(pool(objective, errors.designs))
-        again = way.search(smooth.objective, theta)
-        other_key = jax.random.fold_in(key, tries)
-        return _assess_next(other_key, rule, smooth, way, again, errors.calls, tries - 1)
+    if way.rough:
+        return Assessed(way, landing, errors, usual, errors.calls)
+    if tries and errors.rippled:
+        return _assess_by_regression(key, rule, stage, way, theta, errors.calls)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
     calls = errors.calls.add(other=looked)
-    if normal.all() and not errors.rippled:
-        return Assessed(stage, way, landing, errors, usual, calls)
+    if normal.all():
+        return Assessed(way, landing, errors, usual, calls)
     rough, looked = is_rough(coarsen(objective, 1.0), theta)
     calls = calls.add(other=looked)
     if tries and rough:
-        other: Way = ByRegression(way.steps)
-        found = other.search(objective, theta, _RUNGS)
-        return _assess_next(key, rule, stage, other, found, calls, 0)
+        return _assess_by_regression(key, rule, stage, way, theta, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
     if tries and lower is not None:
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
-    return Assessed(stage, way, landing, errors, reach, calls)
+    return Assessed(way, landing, errors, reach, calls)
 
 
-def _assess_rough(
-    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int
+def _assess_by_regression(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    theta: Float[Array, " p"],
+    calls: Calls,
 ) -> Assessed:
-    """What was rough where the search began, or on its way, may be smooth where it ended."""
-    calls = Calls(0, 0)
-    if tries:
-        rough, looked = is_rough(coarsen(stage.objective, 1.0), landing.minimum.theta)
-        calls = calls.add(other=looked)
-        if not rough:
-            smooth: Way = BySlopes(way.steps)
-            found = smooth.search(stage.objective, landing.minimum.theta, _RUNGS)
-            return _assess_next(key, rule, stage, smooth, found, calls, tries - 1)
-    errors = measure_errors(key, rule, stage, way, landing)
-    reach = normal_reach(stage.objective, errors.sandwich)
-    return Assessed(stage, way, landing, errors, reach, calls.add(*errors.calls))
+    """Over thetas as far apart as the data leave them, ripples and jumps average out."""
+    other: Way = ByRegression(way.steps)
+    found = other.search(stage.objective, theta, _RUNGS)
+    return _assess_next(key, rule, stage, other, found, calls, 0)
 
 
 def _assess_next(
@@ -139,7 +127,7 @@ def measure_errors(
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
     failed, rippled = float(tangent.failed), is_rippled(tangent, stage.objective.m)
-    return Errors(found, _excess(stage, seen), failed, rippled, designs, calls)
+    return Errors(found, _excess(stage, seen), failed, rippled, calls)
 
 
 def is_rippled(tangent: Tangent, m: int) -> bool:
