@@ -153,7 +153,7 @@ class _Trial(NamedTuple):
             return {"failed": str(error)}
         as_kind("what method returned", result, Distribution, "an Estimate or a Posterior")
         reference = np.asarray(self.problem.prior.sample(reference_key, 1))[0]
-        return _compare(rank_key, result, theta, reference, self.units) | {
+        return compare_with_truth(rank_key, result, theta, reference, self.units) | {
             "seconds": perf_counter() - began,
         }
 
@@ -163,7 +163,7 @@ def _fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
     return jax.random.fold_in(key, number)
 
 
-def _compare(
+def compare_with_truth(
     key: Any, result: Distribution, theta: np.ndarray, reference: np.ndarray, units: np.ndarray
 ) -> dict[str, Any]:
     """What was found beside the truth."""

@@ -1,6 +1,7 @@
 """One page to send to a colleague: what was asked, the answer, and how far to trust it."""
 
 import platform
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ def report(
         _describe_cost(result, seconds),
         _describe_origin(result, seed, code),
     ]
-    name = title or str(result.about.get("method", type(result).__name__))
-    target.write_text(render(name[:1].upper() + name[1:], repr(result), found), encoding="utf-8")
+    name = title or str(result.about.get("method", _name_kind(result)))
+    text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
+    target.write_text(text, encoding="utf-8")
     return target
 
 
@@ -130,7 +132,7 @@ def _describe_data(problem: Problem) -> Section:
 def _describe_answer(result: Result) -> Section:
     headings, *rows = result._table()
     words = tuple(line for line in result._lines() if "\n" not in line)
-    table = Table(type(result).__name__, headings, rows)
+    table = Table(_name_kind(result), headings, rows)
     return Section("answer", "The answer", words, (table,), pictures_of(result))
 
 
@@ -181,6 +183,20 @@ def _list_versions(seed: int | None) -> Table:
     return Table("Versions", ["what", "version"], rows, True)
 
 
+def _name_kind(result: Result) -> str:
+    """In words, as "Predictive check"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(result).__name__).capitalize()
+
+
 def _shorten(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = _write(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]} …"
+
+
+def _write(value: Any) -> str:
+    """As a reader would, not as Python does."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_write(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_write, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
