@@ -17,6 +17,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.keys import split_key
 from owlfi.checking.calibrate import compare_with_truth
 from owlfi.checking.health import describe
+from owlfi.problem.spending import Expected, limit_calls, tell_cost
 from owlfi.results.uniformity import binomial_band, kolmogorov_p, look_at_levels
 
 KEY = jax.random.key(0)
@@ -149,6 +150,18 @@ def test_estimates_that_are_pulled_or_scatter_too_far_are_told_apart():
     assert any("scatter more than" in sentence for sentence in scattered)
 
 
+def test_intervals_without_an_end_are_told_and_say_nothing_of_the_bias():
+    whole = simulated_levels(0, 100, 1, bias=1.0)
+    known = jnp.arange(100)[:, None] < 60  # scores of the others are 0
+    scores, levels = jnp.where(known, whole.scores, 0.0), jnp.where(known, whole.levels, 0.5)
+    found = replace(whole, scores=scores, levels=levels)
+    told = describe(found, 0.02)
+    assert any("In 40 of 100 data sets intervals of a have no end" in words for words in told)
+    assert "0 standard deviations" not in " ".join(told)
+    bias = float(found._table()[1][4].removesuffix(" sd"))
+    assert bias == pytest.approx(1.0, abs=0.5)  # its median has an error of 0.16
+
+
 def test_p_values_of_uniform_levels_are_uniform():
     rng = np.random.default_rng(1)
     found = np.array([look_at_levels(*rng.uniform(size=(3, 50))) for _ in range(400)])
@@ -248,6 +261,19 @@ def test_methods_of_the_library_are_taken_as_they_are():
     assert found.about["method"] == "calibration of minimum_distance"
     assert found.calls > 6 * 64
     assert np.abs(np.asarray(found.scores)).max() < 5
+
+
+def test_cost_of_a_slow_simulator_is_told_once_for_all_data_sets(capfd):
+    @limit_calls(lambda: Expected(1, 1000))
+    def costly(key, problem, rule, *, max_calls=None):
+        tell_cost(0.01)  # seconds a row
+        return exact(key, problem, rule)
+
+    with pytest.warns(HealthWarning, match="Few data sets"):
+        owlfi.calibrate(KEY, conjugate_problem(), costly, RULE, data_sets=7, workers=2)
+    told = capfd.readouterr().err
+    assert told.count("are expected") == 1
+    assert "about 7,000 calls" in told
 
 
 def test_thetas_can_lie_around_an_estimate():

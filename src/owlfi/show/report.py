@@ -102,7 +102,8 @@ def report_runs(
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:
     n, d = problem.observed.shape
     facts = [f"{count(n, 'row')} of {count(d, 'column')} were observed."]
-    facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {problem.data_kernel!r}."]
+    kernel = _round_numbers(repr(problem.data_kernel))
+    facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {kernel}."]
     facts += [] if rule is None else [f"Points and weights: {rule!r}."]
     rows = [list(row) for row in problem.prior.table()]
     table = Table("Parameters and what was believed of them", ["parameter", "prior"], rows, True)
@@ -170,7 +171,7 @@ def _describe_cost(result: Result, seconds: float | None) -> Section:
 
 
 def _describe_origin(result: Result, seed: int | None, code: str | None) -> Section:
-    about = [[name, _shorten(value)] for name, value in result.about.items()]
+    about = [[name.replace("_", " "), _shorten(value)] for name, value in result.about.items()]
     tables = [_list_versions(seed)]
     tables += [Table("Settings and diagnostics", ["what", "value"], about, True)] if about else []
     return Section("again", "To get it again", tables=tuple(tables), code=code or "")
@@ -198,5 +199,12 @@ def _write(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_write(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(_write, value))
+        return ", ".join(map(_write, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _round_numbers(text: str) -> str:
+    """With as many digits as one reads."""
+    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.4g}", text)
