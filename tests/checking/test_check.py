@@ -70,6 +70,7 @@ def test_worst_column_and_row_are_named():
     assert found.worst_columns(1)[0][0] == "c1"
     assert found.worst_rows(1)[0][0] == 17
     assert found["worst column"] == pytest.approx(1 / 201)
+    assert "Rows that fit worst: 17 (where no replicate is)" in found.summary()
 
 
 @pytest.mark.slow
