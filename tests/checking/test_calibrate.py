@@ -100,7 +100,8 @@ def draw_trial(seed, n=200, **fault):
         for key, rows, truth, reference in zip(keys, x, theta, references, strict=True)
     ]
     fields = ("theta", "level", "score", "center", "spread", "joint")
-    return Calibration(names, *(np.array([each[name] for each in found]) for name in fields))
+    parts = (as_jax(np.array([each[name] for each in found])) for name in fields)
+    return Calibration(names, *parts)
 
 
 def share_told(trials, **fault):
