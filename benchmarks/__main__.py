@@ -10,11 +10,20 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import campaign, first_answer, kernel_sums, table1_repeat, testing, weights
+from benchmarks import (
+    calibration,
+    campaign,
+    first_answer,
+    kernel_sums,
+    table1_repeat,
+    testing,
+    weights,
+)
 from benchmarks.report import Row, machine, page, table
 
 _RESULTS = Path(__file__).with_name("RESULTS.md")
 _TOPICS = {
+    "calibration": calibration.BENCHMARKS,
     "campaign": campaign.BENCHMARKS,
     "first_answer": first_answer.BENCHMARKS,
     "kernel_sums": kernel_sums.BENCHMARKS,

@@ -37,6 +37,7 @@ SECOND = simulator(
 )
 NESTED, OVERLAPPING = {"shift": SHIFT, "scale": SCALE}, {"first": FIRST, "second": SECOND}
 RIVALS = {"scale": SCALE, "skewed": SKEWED}
+EQUAL_SHARE = 0.51  # at which both rivals are wrong, and as near to the data of many rows
 
 
 def normal_data(seed, n=200, sd=(1.0,)):
@@ -82,7 +83,9 @@ def test_nested_models_that_both_fit_cannot_be_told_apart():
     [
         (NESTED, normal_data),  # the same at their best
         (OVERLAPPING, lambda seed: normal_data(seed, sd=(1.3, 1.3))),  # as near from two sides
+        (RIVALS, lambda seed: skewed_data(seed, EQUAL_SHARE)),  # as near, and of different kinds
     ],
+    ids=["nested", "overlapping", "rivals"],
 )
 def test_level_on_equally_near_models(models, make):
     """At level 0.05, more than 10 of 100 have probability 1%."""
@@ -98,7 +101,10 @@ def test_level_on_equally_near_models(models, make):
             OVERLAPPING,
             [lambda s, g=g: normal_data(s, sd=(1.3 - g, 1.3 + g)) for g in (0.0, 0.12, 0.3)],
         ),
-        (RIVALS, [lambda s, share=share: skewed_data(s, share) for share in (0.0, 0.15, 1.0)]),
+        (
+            RIVALS,
+            [lambda s, share=share: skewed_data(s, share) for share in (EQUAL_SHARE, 0.75, 1.0)],
+        ),
     ],
     ids=["nested", "overlapping", "rivals"],
 )

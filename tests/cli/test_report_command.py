@@ -1,5 +1,7 @@
 """From a study in TOML to its report."""
 
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -51,6 +53,7 @@ def test_study_ends_with_its_report(study):
     for words in ("Uniform(0.0, 10.0)", "# owlfi run study.toml", "What to doubt", "seconds"):
         assert words in text
     assert "<b>" not in text
+    assert "&lt;b&gt;" in text  # the name of the column
     again = study.parent / "later.html"
     result = study.parent / "out" / "abc.npz"
     ran = invoke("report", result, "--problem", study, "--check", "--out", again)
@@ -71,6 +74,18 @@ def test_result_alone_has_a_report_beside_it(tmp_path):
     ran = invoke("report", saved)
     assert ran.exit_code == 0, ran.output
     assert "512 simulator calls" in (tmp_path / "estimate.html").read_text(encoding="utf-8")
+
+
+def test_simulator_of_a_report_may_lie_in_this_folder(study, monkeypatch):
+    monkeypatch.chdir(study.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (study.parent / "lies_here.py").write_text("def simulate(theta, u):\n    return theta + u\n")
+    study.write_text(TOML.replace("campaign_models:in_numpy", "lies_here:simulate"))
+    study.write_text(study.read_text().replace("METHOD", "abc"))
+    parts = ("location",), jnp.array([4.0]), jnp.array([[0.01]]), jnp.array(0.001)
+    saved = owlfi.Estimate(*parts).save("estimate.npz")
+    ran = invoke("report", saved, "--problem", "study.toml")
+    assert ran.exit_code == 0, ran.output
 
 
 @pytest.mark.parametrize(

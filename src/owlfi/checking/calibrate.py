@@ -21,6 +21,7 @@ from owlfi.checking.journal import Journal
 from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.spending import repeat
 from owlfi.results import Calibration, announce
 from owlfi.results.distribution import Distribution
 from owlfi.results.health import keep_quiet, tell_interruption
@@ -139,8 +140,11 @@ class _Trial(NamedTuple):
         theta = as_jax(np.asarray(self.draw_theta(theta_key))[0])
         return theta, draw_data(self.problem.simulator, data_key, theta, self.rows)
 
-    def run(self, number: int) -> dict[str, Any]:
-        """One data set, as plain numbers; why it failed where it did."""
+    def run(self, number: int, times: int = 0) -> dict[str, Any]:
+        """One data set, as plain numbers; why it failed where it did.
+
+        times: for how many data sets the cost is told, where it is worth a word.
+        """
         theta_key, data_key, method_key, reference_key, rank_key = self.keys_of(number)
         began = perf_counter()
         theta, x = (np.asarray(part) for part in self.simulate(theta_key, data_key))
@@ -148,12 +152,13 @@ class _Trial(NamedTuple):
             return {"failed": "the data are NaN or infinite"}
         try:
             data = self.problem.with_data(as_jax(x))
-            result = self.method(method_key, data, self.rule, **self.options)
+            with repeat(times):
+                result = self.method(method_key, data, self.rule, **self.options)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return {"failed": str(error)}
         as_kind("what method returned", result, Distribution, "an Estimate or a Posterior")
         reference = np.asarray(self.problem.prior.sample(reference_key, 1))[0]
-        return _compare(rank_key, result, theta, reference, self.units) | {
+        return compare_with_truth(rank_key, result, theta, reference, self.units) | {
             "seconds": perf_counter() - began,
         }
 
@@ -163,7 +168,7 @@ def _fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
     return jax.random.fold_in(key, number)
 
 
-def _compare(
+def compare_with_truth(
     key: Any, result: Distribution, theta: np.ndarray, reference: np.ndarray, units: np.ndarray
 ) -> dict[str, Any]:
     """What was found beside the truth."""
@@ -194,9 +199,11 @@ def _among(share: Any, draws: float, uniform: Any) -> Any:
 
 
 def _run(trial: _Trial, numbers: list[int], workers: int, journal: Journal) -> Iterator[None]:
+    times = [len(numbers), *[0] * (len(numbers) - 1)]  # the first tells the cost of all
     with ThreadPoolExecutor(workers) as threads:
         try:
-            for number, record in zip(numbers, threads.map(trial.run, numbers), strict=True):
+            records = threads.map(trial.run, numbers, times)
+            for number, record in zip(numbers, records, strict=True):
                 journal.add(number, record)
                 _check_hope(journal)
                 yield

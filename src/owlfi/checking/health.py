@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from owlfi.results.calibration import Calibration
+from owlfi.results.calibration import Calibration, bounded_scores
 from owlfi.results.uniformity import (
     Uniformity,
     binomial_band,
@@ -14,6 +14,7 @@ from owlfi.results.uniformity import (
 
 _FEW = 50
 _FAILED = 0.01  # share of data sets
+_UNBOUNDED = 0.05
 _REMEDY = "calibration.correct(result) gives intervals that cover as often as they say"
 
 
@@ -24,6 +25,7 @@ def describe(found: Calibration, alarms: float) -> tuple[str, ...]:
     told = [sentence for j in range(p) for sentence in _describe_parameter(found, j, level)]
     return (
         *told,
+        *_tell_unbounded(found),
         *(_describe_joint(np.asarray(found.joint), level) if p > 1 else ()),
         *_tell_failed(found.about.get("failed", 0), n),
         *_tell_few(n),
@@ -40,7 +42,7 @@ def _describe_parameter(found: Calibration, j: int, level: float) -> list[str]:
     if seen.width < level:
         told.append(_tell_width(name, v))
     if seen.bias < level:
-        told.append(_tell_bias(name, v, np.asarray(found.scores)[:, j]))
+        told.append(_tell_bias(name, v, bounded_scores(found.scores)[:, j]))
     if seen.shape < level and not told:
         told.append(
             f"The ranks of {name} are not uniform (p = {seen.shape:.1g}), so that some intervals "
@@ -74,7 +76,7 @@ def _tell_bias(name: str, v: np.ndarray, scores: np.ndarray) -> str:
     return (
         f"Estimates of {name} are too {'high' if high else 'low'}: {np.mean((v < 0.5) == high):.0%}"
         f" of the truths lie {'below' if high else 'above'} the middle, by "
-        f"{abs(float(np.median(scores))):.2g} standard deviations in the median; {_REMEDY}"
+        f"{abs(float(np.nanmedian(scores))):.2g} standard deviations in the median; {_REMEDY}"
     )
 
 
@@ -88,6 +90,17 @@ def _describe_joint(joint: np.ndarray, level: float) -> tuple[str, ...]:
         f"should hold 50% of the truths hold {covered[0]:.0%} to {covered[1]:.0%}, or too many in "
         "the tails; look at plots.coverage, and do not trust correlations of the parameters",
     )
+
+
+def _tell_unbounded(found: Calibration) -> list[str]:
+    """Intervals without an end hold any truth, and hide that others are too narrow."""
+    n, counts = found.data_sets, np.sum(np.asarray(found.scores) == 0, axis=0)
+    return [
+        f"In {number} of {n} data sets intervals of {name} have no end, and count as covering; the "
+        "data tell little of it there: take more rows, or a narrower prior"
+        for name, number in zip(found.names, counts, strict=True)
+        if number > _UNBOUNDED * n
+    ]
 
 
 def _tell_failed(failed: int, done: int) -> tuple[str, ...]:

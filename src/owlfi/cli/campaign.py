@@ -2,8 +2,6 @@
 
 # Commands import what they need when they are called: help and mistakes wait for nothing else.
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Annotated
 import typer
 
 from owlfi import campaign as campaigns
-from owlfi.cli.mistakes import report_errors
+from owlfi.cli.mistakes import import_from_here, report_errors
 
 Written = Annotated[Path, typer.Argument(help="A .npz or .csv file to write.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core if left out.")]
@@ -38,8 +36,8 @@ def _report_mistakes(*, imports: bool = False) -> Iterator[None]:
     """
     from owlfi.results.health import keep_quiet
 
-    if imports and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    if imports:
+        import_from_here()
     try:
         with keep_quiet(), report_errors():
             yield

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlfi.cli.mistakes import report_errors
+from owlfi.cli.mistakes import import_from_here, report_errors
 
 if TYPE_CHECKING:
     from owlfi.campaign import Campaign
@@ -25,6 +25,7 @@ def report_result(
     ] = False,
 ) -> None:
     """Write a page on a result: what was asked, the answer, how far to trust it, how to get it."""
+    import_from_here()
     with report_errors():
         if check and problem is None:
             raise ValueError("--check simulates, and needs the simulator: give --problem STUDY")
@@ -71,7 +72,7 @@ def _describe_study(study: "Study", path: Path, result: Any, *, check: bool) -> 
     from owlfi.results import Distribution
     from owlfi.results.health import keep_quiet
 
-    problem = Problem(study.simulator, study.observed)
+    problem = Problem(study.simulator, study.observed, columns=study.columns)
     checked = None
     if check and isinstance(result, Distribution):
         key = jax.random.fold_in(jax.random.key(study.seed), 3)

@@ -20,7 +20,7 @@ from owlfi.campaign.recipe import as_recipe
 from owlfi.cli.study_file import StudyError, StudyFile
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
-from owlfi.problem.observed import as_observed
+from owlfi.problem.observed import as_observed, observe
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
@@ -48,6 +48,8 @@ class Study:
 
     simulator: Simulator
     observed: np.ndarray
+    columns: tuple[str, ...] | None
+    """Their names, where the file has any."""
     rule: Rule
     thetas: int
     method: str
@@ -80,12 +82,13 @@ def read_study(path: str | Path) -> Study:
     simulator = _read_simulator(file)
     method = file.values.get("method", "abc")
     _check_method(file, method)
-    observed = _read_observed(file)
+    observed, columns = _read_observed(file)
     rule, thetas = _read_rule(file), _count_thetas(file, method)
     _check_options(file, method, _pose_problem(file, simulator, observed))
     return Study(
         simulator=simulator,
         observed=observed,
+        columns=columns,
         rule=rule,
         thetas=thetas,
         method=method,
@@ -186,15 +189,16 @@ def _read_prior(file: StudyFile) -> Prior:
     return Prior(**{name: file.construct(name, Measure, table="prior") for name in names})
 
 
-def _read_observed(file: StudyFile) -> np.ndarray:
+def _read_observed(file: StudyFile) -> tuple[np.ndarray, tuple[str, ...] | None]:
     path = file.path.parent / file.require("data")
     try:
         if not path.is_file():  # a device would never end
             raise ValueError(f"there is no file {str(path)!r}")
         if path.suffix == ".csv":
-            return np.asarray(as_observed(path))
+            numbers, names = observe(path)
+            return np.asarray(numbers), names
         read = partial(np.load, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt
-        return np.asarray(as_observed(read(path)))
+        return np.asarray(as_observed(read(path))), None
     except (OSError, ValueError, MemoryError) as error:
         raise file.mistake("data", error) from error
 

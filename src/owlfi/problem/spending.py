@@ -6,7 +6,8 @@ with what is finished; a method that has nothing to show by then raises ValueErr
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -73,6 +74,17 @@ class Spending:
 
 
 _NOW: ContextVar[Spending | None] = ContextVar("spending", default=None)
+_TIMES: ContextVar[int] = ContextVar("times", default=1)
+
+
+@contextmanager
+def repeat(times: int) -> Iterator[None]:
+    """The method that runs here runs so many times: its cost is told for all of them, 0 to hush."""
+    token = _TIMES.set(times)
+    try:
+        yield
+    finally:
+        _TIMES.reset(token)
 
 
 def is_limited() -> bool:
@@ -112,6 +124,7 @@ def tell_cost(seconds: float) -> None:
     limit = "max_calls= sets a limit"
     if now.most is not None and now.most < calls:
         calls, limit = now.most, f"more would be expected but for max_calls = {now.most:,}"
+    calls *= _TIMES.get()
     if calls * seconds > _WORTH_A_WORD:
         print(
             f"{now.method}: about {calls:,} calls of the simulator are expected, at "

@@ -117,8 +117,8 @@ class Calibration(Result):
     def _table(self) -> list[list[str]]:
         headings = ["parameter", "50% cover", "90% cover", "likely", "bias", "spread", "shrinkage"]
         half, most, (low, high) = self.coverage(0.5), self.coverage(0.9), self.coverage_bands(0.9)
-        scores, shrinkage = np.asarray(self.scores), self.shrinkage()
-        bias, spread = -np.median(scores, axis=0), _robust_spread(scores)
+        scores, shrinkage = bounded_scores(self.scores), self.shrinkage()
+        bias, spread = -np.nanmedian(scores, axis=0), _robust_spread(scores)
         rows = [
             [
                 name,
@@ -147,7 +147,13 @@ class Calibration(Result):
         return [count(self.data_sets, "data set")]
 
 
+def bounded_scores(scores: Any) -> Float[np.ndarray, "n p"]:
+    """NaN where an interval has no end, so that whatever the truth is, its score is 0."""
+    known = np.asarray(scores)
+    return np.where((known == 0) & known.any(0)[None], np.nan, known)
+
+
 def _robust_spread(scores: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " p"]:
     """1 for normal scores, by their quartiles."""
-    low, high = np.quantile(scores, [0.25, 0.75], axis=0)
+    low, high = np.nanquantile(scores, [0.25, 0.75], axis=0)
     return (high - low) / 1.349

@@ -10,6 +10,7 @@ from owlfi._tools.display import count, join
 from owlfi.results.files import register
 from owlfi.results.result import Result
 
+_FAR = 100.0  # standard deviations
 _WORST = 3  # rows and columns that are listed
 
 
@@ -83,7 +84,7 @@ class PredictiveCheck(Result):
 
     def _lines(self) -> list[str]:
         columns = ", ".join(f"{name} (p = {p:.2g})" for name, p in self.worst_columns())
-        rows = ", ".join(f"{number} ({score:+.1f} sd)" for number, score in self.worst_rows())
+        rows = ", ".join(f"{row} ({_write_score(score)})" for row, score in self.worst_rows())
         return [
             *super()._lines(),
             *([f"Columns that fit worst: {columns}"] if columns else []),
@@ -97,3 +98,8 @@ class PredictiveCheck(Result):
 
     def _notes(self) -> list[str]:
         return [count(len(self.replicated), "replicate")]
+
+
+def _write_score(score: float) -> str:
+    """Where no replicate has a row nearby, there is no standard deviation to speak of."""
+    return f"{score:+.1f} sd" if abs(score) < _FAR else "where no replicate is"

@@ -44,8 +44,11 @@ class Result(abc.ABC):
         return "\n".join([*self._lines(), *self._alarms()])
 
     def __repr__(self) -> str:
-        notes = [*self._notes(), self._cost(), *self._count_warnings()]
-        return write_facts(self, [*self._method(), *self._facts(), *notes])
+        return write_facts(self, [*self._method(), *self._headlines()])
+
+    def _headlines(self) -> list[str]:
+        """What is found, as short as can be."""
+        return [*self._facts(), *self._notes(), self._cost(), *self._count_warnings()]
 
     def _repr_html_(self) -> str:
         caption = [type(self).__name__, *self._method(), *self._notes(), self._cost()]

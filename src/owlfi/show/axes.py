@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-_WIDE = 4  # axes in a row
+WIDE = 4  # axes in a row
 
 
 def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
@@ -18,7 +18,7 @@ def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
 
 def grid(count: int) -> np.ndarray:
     """So many axes in rows of at most four."""
-    columns = min(count, _WIDE)
+    columns = min(count, WIDE)
     axes = new_axes(-(-count // columns), columns).ravel()
     for spare in axes[count:]:
         spare.set_visible(False)

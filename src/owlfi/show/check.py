@@ -68,8 +68,10 @@ def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
             ax.scatter(*x[worst][:, [j, i]].T, 30, facecolors="none", edgecolors="C3")
             ax.set(xlabel=names[j] if i == d - 1 else "", ylabel=names[i] if j == 0 else "")
             hide_frame(ax)
-    axes[1, 0].legend(frameon=False, fontsize=7)
-    return axes.flat[0].figure
+    figure = axes.flat[0].figure
+    handles = axes[1, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="upper right", frameon=False, fontsize=8)  # no pair is drawn there
+    return figure
 
 
 def _draw_fan(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
@@ -87,6 +89,6 @@ def _draw_fan(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
     worst = int(np.argmax(np.abs(np.asarray(found.row_scores))))
     ax.plot(at, x[worst], color="C3", linewidth=0.7, label="row that fits worst")
     ax.set(xlabel="column")
-    ax.legend(frameon=False, fontsize=7)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     hide_frame(ax)
     return figure

@@ -1,6 +1,7 @@
 """The pictures that belong to each kind of result, with words for those who do not see them."""
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from owlfi.results import (
 )
 from owlfi.results.result import Result
 from owlfi.show import plots
-from owlfi.show.axes import grid, new_axes
+from owlfi.show.axes import WIDE, grid, new_axes
 from owlfi.show.pages import Picture
 
 _MOST_PAIRED = 6  # parameters of which all pairs are drawn
@@ -36,6 +37,7 @@ def _(result: Estimate) -> tuple[Picture, ...]:
         ax.errorbar([center], [0], xerr=[[center - low[j]], [high[j] - center]], fmt="o", capsize=4)
         ax.set(yticks=[], xlabel=result.names[j], ylim=(-1, 1))
         ax.spines[["top", "right", "left"]].set_visible(False)
+    _flatten(axes[0].figure, 1.3 * -(-len(axes) // WIDE))
     found = [Picture(axes[0].figure, "Estimates with 90% intervals", words)]
     if result.trace_thetas is not None and len(result.trace_thetas) > 1:
         way = plots.trace(result, grid(len(result.names)))
@@ -99,7 +101,7 @@ def _(result: PredictiveCheck) -> tuple[Picture, ...]:
 
 @pictures_of.register
 def _(result: Comparison) -> tuple[Picture, ...]:
-    ax = new_axes(size=3.6).flat[0]
+    ax = new_axes(size=6.0).flat[0]
     order, errors = result.ranking[::-1], np.asarray(result.errors)
     values = [result[name] for name in order]
     spreads = [1.645 * errors[result.names.index(name)] for name in order]
@@ -107,7 +109,13 @@ def _(result: Comparison) -> tuple[Picture, ...]:
     ax.set(yticks=range(len(order)), yticklabels=order, xlabel="squared MMD, with 90% intervals")
     ax.set_ylim(-0.5, len(order) - 0.5)
     ax.spines[["top", "right"]].set_visible(False)
+    _flatten(ax.figure, 1.0 + 0.5 * len(order))
     return (Picture(ax.figure, "How far each model is from the data", result.verdict),)
+
+
+def _flatten(figure: Any, height: float) -> None:
+    """Intervals need no room above and below them; height: in inches."""
+    figure.set_size_inches(figure.get_size_inches()[0], height)
 
 
 def _list_intervals(

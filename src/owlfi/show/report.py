@@ -1,6 +1,7 @@
 """One page to send to a colleague: what was asked, the answer, and how far to trust it."""
 
 import platform
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ def report(
         _describe_cost(result, seconds),
         _describe_origin(result, seed, code),
     ]
-    name = title or str(result.about.get("method", type(result).__name__))
-    target.write_text(render(name[:1].upper() + name[1:], repr(result), found), encoding="utf-8")
+    name = title or str(result.about.get("method", _name_kind(result)))
+    text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
+    target.write_text(text, encoding="utf-8")
     return target
 
 
@@ -100,7 +102,8 @@ def report_runs(
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:
     n, d = problem.observed.shape
     facts = [f"{count(n, 'row')} of {count(d, 'column')} were observed."]
-    facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {problem.data_kernel!r}."]
+    kernel = _round_numbers(repr(problem.data_kernel))
+    facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {kernel}."]
     facts += [] if rule is None else [f"Points and weights: {rule!r}."]
     rows = [list(row) for row in problem.prior.table()]
     table = Table("Parameters and what was believed of them", ["parameter", "prior"], rows, True)
@@ -130,7 +133,7 @@ def _describe_data(problem: Problem) -> Section:
 def _describe_answer(result: Result) -> Section:
     headings, *rows = result._table()
     words = tuple(line for line in result._lines() if "\n" not in line)
-    table = Table(type(result).__name__, headings, rows)
+    table = Table(_name_kind(result), headings, rows)
     return Section("answer", "The answer", words, (table,), pictures_of(result))
 
 
@@ -168,7 +171,7 @@ def _describe_cost(result: Result, seconds: float | None) -> Section:
 
 
 def _describe_origin(result: Result, seed: int | None, code: str | None) -> Section:
-    about = [[name, _shorten(value)] for name, value in result.about.items()]
+    about = [[name.replace("_", " "), _shorten(value)] for name, value in result.about.items()]
     tables = [_list_versions(seed)]
     tables += [Table("Settings and diagnostics", ["what", "value"], about, True)] if about else []
     return Section("again", "To get it again", tables=tuple(tables), code=code or "")
@@ -181,6 +184,27 @@ def _list_versions(seed: int | None) -> Table:
     return Table("Versions", ["what", "version"], rows, True)
 
 
+def _name_kind(result: Result) -> str:
+    """In words, as "Predictive check"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(result).__name__).capitalize()
+
+
 def _shorten(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = _write(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]} …"
+
+
+def _write(value: Any) -> str:
+    """As a reader would, not as Python does."""
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_write(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_write, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _round_numbers(text: str) -> str:
+    """With as many digits as one reads."""
+    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.4g}", text)
