@@ -22,7 +22,7 @@ CAMPAIGN = re.search(r"```python\n((?:(?!```).)*?Campaign.*?)```", README, re.DO
 
 def run(code: str) -> tuple[str, int]:
     """What it prints, and how many programs are compiled for it, or read from those kept."""
-    counted = f"{COUNT}{code}\nprint(len(compiled))"
+    counted = f"{COUNT}{code}\nimport sys; assert 'scipy.stats' not in sys.modules\nprint(len(compiled))"
     ran = subprocess.run(
         [sys.executable, "-c", counted], capture_output=True, text=True, check=True
     )
