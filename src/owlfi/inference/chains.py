@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.libraries import blackjax
 from owlfi.inference.health import tell_few_draws, tell_unmixed
+from owlfi.inference.mixing import count_effective, measure_r_hat
 from owlfi.problem.prior import Prior
 from owlfi.problem.real_line import from_real
 from owlfi.results import Posterior
@@ -26,10 +26,10 @@ def join_chains(
     `warnings` what is wrong with either.
     """
     theta = from_real(v, prior.bounds).reshape(-1, v.shape[-1])
-    diagnostics = {"effective_draws": blackjax().diagnostics.effective_sample_size}
+    chains = np.asarray(v)
+    found = {"effective_draws": count_effective(chains).tolist()}
     if len(v) > 1:
-        diagnostics["r_hat"] = blackjax().diagnostics.potential_scale_reduction
-    found = {name: np.atleast_1d(measure(v)).tolist() for name, measure in diagnostics.items()}
+        found["r_hat"] = measure_r_hat(chains).tolist()
     weights = jnp.full(len(theta), 1 / len(theta))
     few = tell_few_draws(len(theta), found["effective_draws"], "take more draws")
     told = (*warnings, *few, *tell_unmixed(prior.names, found.get("r_hat", [])))
