@@ -73,6 +73,7 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
         assert "Status(total=100, done=100, failed=0" in ran.stdout
 
 
+@pytest.mark.slow
 def test_own_simulator_to_posterior_in_eight_lines() -> None:
     block = re.search(r"```python\n((?:(?!```).)*?from_random.*?)```", README, re.DOTALL)
     assert block is not None
