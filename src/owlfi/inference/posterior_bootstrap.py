@@ -91,7 +91,7 @@ def posterior_bootstrap(
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     found = np.concatenate([minimum.theta for minimum in minima])
-    theta = as_jax(_vary_designs(jax.random.fold_in(key, len(parts)), problem, fit, found))
+    theta = _vary_designs(jax.random.fold_in(key, len(parts)), problem, fit, found)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
@@ -102,9 +102,9 @@ def posterior_bootstrap(
             f"none of {len(good)} searches converged; narrow the prior, or see with "
             "minimum_distance how the fit goes"
         )
-    weights = jnp.full(count, 1 / count)
     told = (*fit.warnings, *_tell_draws(good, draws))
-    return announce(Posterior(problem.prior.names, theta[good], weights, calls, 1, about, told))
+    arrays = as_jax(theta[good]), as_jax(np.full(count, 1 / count))
+    return announce(Posterior(problem.prior.names, *arrays, calls, 1, about, told))
 
 
 def _vary_designs(
