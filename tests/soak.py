@@ -58,6 +58,7 @@ class Soak:
         self.known = {}
         self.logged = {}
         self.killed = 0.0  # when the last driver was
+        self.stopped = self.pause_seconds = 0.0  # when the last driver was, and for how long
         self.longest_loss = 0.0  # seconds between the end of a run and the kill that lost it
         self.cluster = start_cluster(folder)
         self.address = f"tcp://127.0.0.1:{self.cluster.port}"
@@ -117,10 +118,15 @@ class Soak:
         assert not names & known.keys(), f"{kind}: a recorded run was made again"
         if kind == "threads":
             assert len(names) == len(made), "a run was made twice, by one driver after another"
-            lost = [self.killed - end for name, end in made if name not in outputs]
+            lost = [self.time_since(end) for name, end in made if name not in outputs]
             self.longest_loss = max([self.longest_loss, *lost])
         self.counts["runs"] += len(outputs) - len(known)
         self.known[kind], self.logged[kind] = outputs, len(lines)
+
+    def time_since(self, end):
+        """Seconds that a driver had, from the end of a run to its kill."""
+        paused = self.pause_seconds if end < self.stopped < self.killed else 0.0
+        return self.killed - end - paused
 
     def kill(self, pid, what, *, group=False):
         self.killed = time.time()
@@ -197,10 +203,12 @@ class Soak:
         driver = fork(partial(drive_threads, path))
         wait_for_growth(log_of(path), 5.0)
         os.kill(driver, signal.SIGSTOP)
+        self.stopped = time.time()
         with closing(Store.open(path, read_only=True)) as store:
             store.counts()
         second = wait(fork(partial(drive_threads, path)))
         assert second == (0 if is_finished(path) else REFUSED), f"a second driver: {second}"
+        self.pause_seconds = time.time() - self.stopped
         os.kill(driver, signal.SIGCONT)
         wait_for_growth(log_of(path), 5.0)
         self.kill(driver, "drivers")
@@ -438,7 +446,7 @@ def describe(soak, seconds, seed, commit):
         f"After each of {sum(soak.counts[name] for name in harm):,} steps the store was whole, had "
         "every run that it had before, with the\nbytes that the simulator gives, and no recorded "
         "run was made again. Where drivers were killed, the\noldest run that was lost had ended "
-        f"{1000 * soak.longest_loss:.0f} ms before.\n\n"
+        f"{1000 * soak.longest_loss:.0f} ms before, pauses left out.\n\n"
         f"{as_table('step', soak.counts, harm)}\n{as_table('kills of', soak.counts, kills)}"
     )
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -482,6 +482,21 @@ def test_campaign_that_exists_is_opened_where_it_is_the_same(tmp_path):
 def test_wrong_options_are_refused(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         planned(tmp_path).run(**options)
+
+
+def test_executor_that_runs_rows_itself_keeps_none_from_being_committed(tmp_path):
+    points = line(0.1, 0.5, 0.9)
+    campaign, recorded = planned(tmp_path, on_line(models.slow), [1.0, 2.0], points), []
+
+    class Eager(Executor):
+        def submit(self, function, *arguments):
+            recorded.append(campaign.status().done)
+            future = Future()
+            future.set_result(function(*arguments))
+            return future
+
+    campaign.run(executor=Eager(), workers=4, check=False)
+    assert recorded == [0, 1, 2, 3, 4, 5]
 
 
 def test_executor_that_takes_no_more_is_explained(tmp_path):

@@ -98,6 +98,20 @@ def test_small_runs_go_in_batches(tmp_path):
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
 
 
+def test_batches_of_runs_that_take_longer_than_those_before_are_cut_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module.Cluster, "_rows_a_batch", lambda self: 8)
+    monkeypatch.setattr(cluster_module, "_BATCH_SECONDS", 0.0)
+    with local_cluster(processes=False) as cluster, Client(cluster) as client:
+        tasks = []
+        submit = client.submit
+        client.submit = lambda *args, **options: tasks.append(args) or submit(*args, **options)
+        campaign = campaign_of(tmp_path, models.scaled, [1.0, 2.0])
+        assert campaign.run(executor=client, check=False).done == 40
+    assert len(tasks) == 40  # one more for each run but the first of a batch
+    expected = np.array([1.0, 2.0])[:, None, None] * POINTS[:, None]
+    assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "carrier://pigeon:1"])
 def test_addresses_where_nobody_answers_are_named(tmp_path, monkeypatch, address):
     monkeypatch.setattr(cluster_module, "_ANSWER", 0.5)

@@ -61,6 +61,19 @@ def test_csv_goes_out_and_comes_back_with_all_digits(campaign, tmp_path):
     assert np.asarray(campaign.results().y).tobytes() == expected().tobytes()
 
 
+def test_parameters_with_the_names_of_other_columns_go_by_npz(tmp_path):
+    simulator = Simulator(models.scaled, Normal(), ["y_1"], on_host=True)
+    points = equal_weights(SquaredExponential(1.0), Normal(), [-1.0, 2.0])
+    campaign = Campaign.create(tmp_path / "runs.sqlite", simulator, [3.0], points)
+    with pytest.raises(ValueError, match=r"parameter 'y_1' has the name .* write .npz"):
+        export_design(campaign, tmp_path / "design.csv")
+    export_design(campaign, tmp_path / "design.npz")
+    with np.load(tmp_path / "design.npz") as design:
+        np.savez(tmp_path / "done.npz", run=design["run"], y=design["theta"] * design["u"])
+    assert import_results(campaign, [tmp_path / "done.npz"]) == 2
+    assert np.asarray(campaign.results().y).ravel().tolist() == [-3.0, 6.0]
+
+
 def test_npz_goes_out_and_comes_back(campaign, tmp_path):
     assert export_design(campaign, tmp_path / "design.npz") == 6
     with np.load(tmp_path / "design.npz") as design:

@@ -89,7 +89,14 @@ def test_what_a_killed_process_left_is_removed_and_logs_of_lost_stores_are_kept(
         Store.create(tmp_path / "other.sqlite")
 
 
-@pytest.mark.parametrize("script", ["", "CREATE TABLE facts (name, value, checksum)"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "CREATE TABLE facts (name, value, checksum)",
+        "CREATE TABLE facts (name, value, checksum); INSERT INTO facts VALUES ('version', '2', 0)",
+    ],
+)
 def test_store_that_was_never_finished_is_said(tmp_path, script):
     with closing(sqlite3.connect(tmp_path / "half.sqlite")) as connection:
         connection.executescript(script)
@@ -128,6 +135,42 @@ def test_hard_link_without_its_first_name_is_refused_until_it_is_alone(tmp_path)
         Campaign.open(tmp_path / "b.sqlite")
     (tmp_path / "c.sqlite").unlink()
     assert Campaign.open(tmp_path / "b.sqlite").run(executor="here").done == 6
+
+
+def test_second_driver_is_refused_although_somebody_removed_the_lock(tmp_path):
+    campaign = campaign_of(tmp_path)
+    with subprocess.Popen(["sleep", "60"]) as driver:
+        began = Path(f"/proc/{driver.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        process = {"pid": driver.pid, "host": gethostname(), "since": "now", "began": began}
+        rewrite(campaign.path, driver=process)
+        with pytest.raises(ValueError, match=f"is being run by process {driver.pid}"):
+            campaign.run(**HERE)
+        rewrite(campaign.path, driver=process | {"began": "0"})  # another had the number before
+        assert not campaign.status().driver
+        rewrite(campaign.path, driver=process)
+        driver.kill()
+        os.waitid(os.P_PID, driver.pid, os.WEXITED | os.WNOWAIT)  # it remains as a zombie
+        assert campaign.run(**HERE).done == 6
+
+
+def test_store_that_is_moved_or_removed_while_it_is_run_is_said(tmp_path):
+    campaign = campaign_of(tmp_path)
+    elsewhere = tmp_path / "elsewhere.sqlite"
+
+    def move(progress):
+        campaign.path.rename(elsewhere)
+
+    with pytest.raises(OSError, match=r"moved or removed while it was run.*put it back"):
+        campaign.run(**HERE, report=move)
+    elsewhere.rename(campaign.path)
+    assert campaign.status().done == 1
+    assert campaign.run(**HERE).done == 6
+
+
+def test_link_that_leads_to_itself_is_no_place_for_a_store(tmp_path):
+    (tmp_path / "runs.sqlite").symlink_to(tmp_path / "runs.sqlite")
+    with pytest.raises(ValueError, match="no place for a store"):
+        campaign_of(tmp_path)
 
 
 def test_store_is_the_same_from_another_folder(tmp_path, monkeypatch):
@@ -225,6 +268,31 @@ def test_designs_with_code_in_them_are_refused(tmp_path, node):
     for read in (Campaign.results, Campaign.failures, lambda campaign: campaign.design):
         with pytest.raises(ValueError, match=r"code that a file names|no text of|no distribution"):
             read(Campaign.open(campaign.path))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": 5},
+        {"type": "owlfi.campaign.external:Command", "fields": {}},
+        {"type": "owlfi.campaign:Command", "fields": {"arguments": {"tuple": ["touch", "mark"]}}},
+        {"function": "", "type": "evil:Model", "fields": {}},
+    ],
+)
+def test_code_by_other_names_is_refused_also_where_the_store_is_trusted(tmp_path, node):
+    campaign = campaign_of(tmp_path)
+    rewrite(campaign.path, recipe=json.dumps(node))
+    with pytest.raises(ValueError, match=r"no text of|another name|has other fields|import path"):
+        Campaign.open(campaign.path, trust=True).run(**HERE)
+
+
+def test_measures_of_a_file_have_arrays(tmp_path):
+    campaign = campaign_of(tmp_path)
+    text = json.loads(encode((Normal(), ("a",), None)))
+    text["tuple"][0]["fields"]["mean"] = 10**30
+    rewrite(campaign.path, outline=json.dumps(text))
+    with pytest.raises(ValueError, match="is no array"):
+        export_design(Campaign.open(campaign.path), tmp_path / "design.csv")
 
 
 ODD = {

@@ -202,6 +202,11 @@ def test_mistakes_in_random_simulators(study, text, message):
         ('"Uniform(0, 10)"', "3", r"line 12: prior.location: must be text such as .*, got 3"),
         ("workers = 1", "retries = -1", r"line 15: run.retries: must be at least 0, got -1"),
         ("= 20", "= -1.0", r"line 16: run.time_limit: must be positive seconds, got -1.0"),
+        ("= 20", "= inf", r"line 16: run.time_limit: must be positive seconds, got inf"),
+        ("Squ", "Cub", r"line 6: base_kernel: owlfi has no measure or kernel 'Cub"),
+        ("SquaredExponential(1.0)", "best", r"line 6: base_kernel: base_kernel must be 'tuned'"),
+        ("m = 3", f"m = {9 * '9999'}{5000 * '9'}", r"study.toml: .*digits"),
+        ("observed.csv", "/dev/zero", r"line 3: data: there is no file '/dev/zero'"),
         ("= 20", "= nan", r"line 16: run.time_limit: must be positive seconds, got nan"),
         ("m = 3", "m = 100000000", r"line 5: m: must be at most 10,000,000, got 100,000,000"),
         ("thetas = 4", "thetas = 10000000000", r"line \d: thetas: must be at most 10,000,000"),
@@ -216,6 +221,12 @@ def test_mistakes_are_named_with_their_key_and_line(study, methods, old, new, me
     with pytest.raises(StudyError, match=message):
         read_study(study)
     assert not (study.parent / "out").exists()
+
+
+def test_lines_are_counted_as_editors_do(study):
+    study.write_text(f"# \u2028 is no end of a line for TOML\n{TOML.replace('m = 3', 'm = 0')}")
+    with pytest.raises(StudyError, match="line 6: m: must be at least 1"):
+        read_study(study)
 
 
 @pytest.mark.parametrize(

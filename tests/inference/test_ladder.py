@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import RULE, gaussian_problem
 from owlfi._tools.arrays import next_rung
+from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.sandwich import sandwich
-from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+from owlfi.inference.search.tangent import tangent_by_slopes
 
 KEY = jax.random.key(0)
 
@@ -68,7 +69,7 @@ def test_rows_that_fill_a_rung_change_nothing():
     assert filled.n == 80
 
     def look(objective):
-        tangent, _ = tangent_by_slopes(objective, theta, no_designs(objective))
+        tangent, *_ = tangent_by_slopes(objective, theta, no_designs(objective))
         errors = sandwich(tangent, objective.shares, jnp.ones(1), np.float64(0.0))
         return eqx.filter_jit(lambda o: o.at(theta))(objective), tangent.hessian, errors.covariance
 

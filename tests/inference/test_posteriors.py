@@ -21,10 +21,11 @@ from gaussian import (
 from owlfi import Normal, Problem, Simulator, VStatistic
 from owlfi.inference.learning_rate import calibrated_beta, match_covariance
 from owlfi.inference.minimum_distance import find_minimum
+from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
 from owlfi.inference.search.sandwich import sandwich
-from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+from owlfi.inference.search.tangent import tangent_by_slopes
 
 KEY = jax.random.key(0)
 
@@ -71,7 +72,7 @@ def test_beta_grows_with_the_number_of_observations():
         problem = gaussian_problem(n=n)
         objective = objective_of(problem, RULE.quadrature(KEY, problem))
         theta = jnp.array([exact_estimate(problem)])
-        tangent, _ = tangent_by_slopes(objective, theta, no_designs(objective))
+        tangent, *_ = tangent_by_slopes(objective, theta, no_designs(objective))
         return calibrated_beta(sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0)))
 
     assert_allclose(beta(320) / beta(80), 4, rtol=0.25)

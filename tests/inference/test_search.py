@@ -15,6 +15,7 @@ from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.assess import is_rippled
 from owlfi.inference.search.curvature import curve
+from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.profile import find_end, usual_units
@@ -22,7 +23,7 @@ from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
 from owlfi.inference.search.starts import compare_starts
-from owlfi.inference.search.tangent import no_designs, tangent_by_slopes
+from owlfi.inference.search.tangent import tangent_by_slopes
 from owlfi.inference.search.ways import BySlopes
 from owlfi.inference.search.whitening import whitened_kernel
 from owlfi.kernels import SquaredExponential
@@ -89,8 +90,8 @@ def test_few_points_of_a_long_tail_do_not_pass_for_slopes():
     model = Simulator(lambda t, u: np.exp(u / t[0]), noise, ["shape"], prior=prior, on_host=True)
     problem = Problem(model, draw(model, [0.8], 80))
     objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
-    tangent, _ = tangent_by_slopes(objective, jnp.array([0.8]), no_designs(objective))
-    assert is_rippled(tangent)
+    tangent, *_ = tangent_by_slopes(objective, jnp.array([0.8]), no_designs(objective))
+    assert is_rippled(tangent, objective.m)
     assert fit(problem).standard_errors[0] > 0.8 / 80**0.5
 
 
@@ -140,9 +141,9 @@ def smooth_objective():
 
 def test_regression_gives_the_errors_that_slopes_give():
     objective, theta = smooth_objective(), jnp.array([1.2])
-    by_slopes, _ = tangent_by_slopes(objective, theta, no_designs(objective))
+    by_slopes, *_ = tangent_by_slopes(objective, theta, no_designs(objective))
     scatter, calls = scatter_around(objective, theta, jnp.array([[0.1]]), 0)
-    by_regression = tangent_by_regression(scatter, jnp.zeros(1), no_designs(objective))
+    by_regression = tangent_by_regression(scatter, jnp.zeros(1))
     assert calls == len(scatter.y) * 256
     assert_allclose(by_regression.metric, by_slopes.metric, rtol=0.01)
     assert_allclose(by_regression.at_data, by_slopes.at_data, atol=0.01)
@@ -156,7 +157,7 @@ def test_regression_gives_the_errors_that_slopes_give():
 def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
     objective = smooth_objective()
     landing = owlfi.inference.search.newton.minimise(objective, jnp.array([1.0]))
-    tangent, _ = tangent_by_slopes(objective, landing.theta, no_designs(objective))
+    tangent, *_ = tangent_by_slopes(objective, landing.theta, no_designs(objective))
     errors = sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0))
     end = find_end(objective, landing.theta, float(landing.value), errors, 0, 1, 50)
     usual = usual_units(80, 1) * float(errors.covariance[0, 0]) ** 0.5

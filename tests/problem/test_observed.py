@@ -172,6 +172,13 @@ REFUSED = {
     "pandas with an index and no names": "0,1.5,2\n1,3.5,4\n2,5,6\n3,7,8\n",
     "R with row names and no names": '"1" 1.5 2\n"2" 3.5 4\n"3" 5 6\n"4" 7 8\n',
     "an index with a name": "Unnamed: 0,a,b\n0,1.5,2\n1,3.5,4\n2,5,6\n3,7,8\n",
+    "pandas with numbers for names": "0,1\n1.5,2.25\n3.0,0.5\n",
+    "pandas with a number for a name": "0\n1.5\n2.25\n",
+    "pandas with more of them": "0,1,2\n3,4,5\n6,7,8\n",
+    "years for names": "2019,2020\n1.5,2.25\n3.0,0.5\n",
+    "an index of decimals": "a,b\n0.0,1.5\n1.0,3.5\n2.0,5.5\n3.0,7.5\n",
+    "an index of one width": "001 1.5\n002 3.5\n003 5.5\n004 7.5\n",
+    "commas that may divide thousands": "a\tb\n999\t2\n1,234\t4\n",
     "points among decimal commas": "a;b\n1.234;2,5\n3;4\n",
     "another end of lines": "a,b\n1,2\x0c3,4\n5,6\n",
     "a cell beyond all size": f"a\n{'1' * 200_000}\n",
@@ -183,6 +190,16 @@ REFUSED = {
 def test_dialects_that_are_read(tmp_path, text):
     (tmp_path / "x.csv").write_text(text, newline="")
     assert np.array_equal(read_csv(tmp_path / "x.csv"), X)
+
+
+@pytest.mark.parametrize(
+    "text", ["3\n1.5\n", "1,0\n0,1\n1.5,2\n", "5,4\n", "a;b\n1,250;2\n0,5;4\n"]
+)
+def test_numbers_that_can_only_be_data_are_read(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text)
+    assert len(read_csv(tmp_path / "x.csv")) == len(
+        [line for line in text.split() if "a" not in line]
+    )
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)

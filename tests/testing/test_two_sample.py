@@ -83,6 +83,11 @@ def test_too_few_resamples_for_the_level_are_refused(resamples, level):
     check_level(resamples + 1, level)
 
 
+def test_levels_that_no_resamples_reach_are_refused():
+    with pytest.raises(ValueError, match="can never reject at level 5e-324"):
+        check_level(99, 5e-324)
+
+
 # The statistic
 
 

@@ -49,6 +49,7 @@ class Status:
 
 
 Kind = TypeVar("Kind", bound="Archive")
+_PROCESS = ("pid", "host", "since", "began")
 
 
 class Archive:
@@ -124,16 +125,22 @@ class Archive:
         try:
             lock = self._lock.acquire(blocking=False)
         except Timeout:
-            raise ValueError(
-                f"{self.path} is being run by {self.status().driver or 'another process'}; wait "
-                "for it or stop it. status() and results(partial=True) work meanwhile"
-            ) from None
+            raise self._refuse(self.status().driver or "another process") from None
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be written to ({error}); copy it to a folder that can"
             ) from error
         with lock, explain_errors(self.path), closing(Store.open(self._name)) as store:
+            driver = store.fact("driver")
+            if _runs_beside(driver):  # somebody has removed its lock
+                raise self._refuse(_name_driver(driver))
             yield store
+
+    def _refuse(self, driver: str) -> ValueError:
+        return ValueError(
+            f"{self.path} is being run by {driver}; wait for it or stop it. status() and "
+            "results(partial=True) work meanwhile"
+        )
 
     def status(self) -> Status:
         """How far the campaign is, also while another process runs it."""
@@ -194,20 +201,44 @@ def _never_run(theta: Any, u: Any) -> Any:
 
 def describe_process() -> dict[str, Any]:
     """Who is running a campaign now."""
-    since = time.strftime("%Y-%m-%d %H:%M:%S")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+    pid, since = os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"pid": pid, "host": socket.gethostname(), "since": since, "began": _find_begin(pid)}
 
 
 def _name_driver(driver: dict[str, Any] | None) -> str:
     """Who is running a campaign; empty where that process is known to be gone."""
-    pid, host, since = ((driver or {}).get(name) for name in ("pid", "host", "since"))
+    pid, host, since, began = ((driver or {}).get(name) for name in _PROCESS)
     if not isinstance(pid, int) or pid < 1:
         return ""
-    if host == socket.gethostname():
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return ""
-        except PermissionError:
-            pass  # another user's, so it lives
+    if host == socket.gethostname() and not _lives(pid, began):
+        return ""
     return f"process {pid} on {host} since {since}"
+
+
+def _runs_beside(driver: dict[str, Any] | None) -> bool:
+    """Whether a campaign is known to be run by another process of this machine."""
+    pid, host, _, began = ((driver or {}).get(name) for name in _PROCESS)
+    known = began is not None and host == socket.gethostname() and pid != os.getpid()
+    return known and began == _find_begin(pid)
+
+
+def _lives(pid: int, began: Any) -> bool:
+    """Whether it is there, and has not left its number to another."""
+    if began is not None:
+        return began == _find_begin(pid)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # another user's, so it lives
+    return True
+
+
+def _find_begin(pid: Any) -> str | None:
+    """When a process began, in ticks of Linux; None where that is not known, or it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]

@@ -68,9 +68,7 @@ class Cluster:
         self._queue.clear()
         if self._client.status == "closed":
             self._give_back()
-        size = min(self._rows_a_batch(), -(-len(rows) // self.workers()) or 1)
-        for i in range(0, len(rows), size):
-            self._send(rows[i : i + size])
+        self._share_out(rows)
 
     def stop(self) -> None:
         with suppress(Exception):  # a client that is closed has nothing to cancel
@@ -83,6 +81,11 @@ class Cluster:
         if self._seconds is None:
             return 1
         return max(1, min(_MOST_ROWS, int(_BATCH_SECONDS / max(self._seconds, 1e-9))))
+
+    def _share_out(self, rows: list[_Row]) -> None:
+        size = min(self._rows_a_batch(), -(-len(rows) // self.workers()) or 1)
+        for i in range(0, len(rows), size):
+            self._send(rows[i : i + size])
 
     def _send(self, rows: list[_Row]) -> None:
         try:
@@ -119,8 +122,9 @@ class Cluster:
             _end_all(rows, CancelledError() if error is None else error)
         else:
             self._seconds = sum(outcome.seconds for outcome in found) / len(found)
-            for row, outcome in zip(rows, found, strict=True):
+            for row, outcome in zip(rows, found, strict=False):
                 row.future.set_result(outcome)
+            self._share_out(rows[len(found) :])  # they took longer than those before
 
     def _blame(self, rows: list[_Row], error: Any) -> None:
         """One of the rows killed its workers: which one, each shows on its own."""
@@ -147,11 +151,19 @@ class Cluster:
 
 
 def run_rows(inputs: list[tuple[str, bytes, bytes]]) -> list[Outcome] | str:
-    """How rows ended; or, once for all of them, why their simulator cannot be loaded here."""
+    """How rows ended, of the first of them where all would take too long for what a kill may lose.
+
+    Or, once for all of them, why their simulator cannot be loaded here.
+    """
+    until, found = time.monotonic() + _BATCH_SECONDS, []
     try:
-        return [run_row(*one) for one in inputs]
+        for one in inputs:
+            found.append(run_row(*one))
+            if time.monotonic() > until:
+                break
     except ValueError as error:
         return str(error)
+    return found
 
 
 def is_address(text: str) -> bool:

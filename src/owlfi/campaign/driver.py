@@ -1,4 +1,4 @@
-"""The loop that hands out runs, collects what ended, and commits it within 50 ms."""
+"""The loop that hands out runs, collects what ended, and commits it after a moment."""
 
 import math
 import queue
@@ -16,7 +16,7 @@ from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y, may_retry
 from owlfi.campaign.store import Run, Store
 
-_GROUP = 0.025  # seconds to wait for company; the commit itself takes the rest of the 50 ms
+_GROUP = 0.025  # seconds to wait for company, after which it is committed
 _HEARTBEAT = 1.0
 _FEW_FAILURES = 10
 _MOST_LOSSES = 5
@@ -100,6 +100,7 @@ class Driver:
     _columns: int | None = None
     _first: bool = False  # whether the next run that is done is to be made again
     _unchecked: bool = False  # whether it is open that y is determined by theta and u
+    _waits: bool = False  # whether handing over a row was seen to keep others from being committed
     _waiting: deque[_Task] = field(default_factory=deque)
     _flying: dict["Future[Outcome]", _Task] = field(default_factory=dict)
     _landed: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
@@ -130,11 +131,15 @@ class Driver:
     def _feed(self) -> None:
         most = self._most_flying()
         while self._waiting and len(self._flying) < most and self._may_begin():
-            task = self._waiting.popleft()
+            task, began = self._waiting.popleft(), time.monotonic()
             self.runs_begun += task.expected is None
             future = self.engine.submit(self.recipe, task.run.theta, task.run.u)
             self._flying[future] = task
             future.add_done_callback(self._landed.put)
+            if time.monotonic() - began > _GROUP:  # it waits for room, or runs rows itself
+                self._waits = True
+                if not self._landed.empty():
+                    return
 
     def _most_flying(self) -> int:
         """How many to hand over: none that would wait where it may yet turn out not to be made."""
@@ -177,7 +182,7 @@ class Driver:
             outcome = self._give_back(task)
         if outcome is not None:
             self._judge(task, outcome)
-        if not self.engine.blocking:
+        if not self.engine.blocking and not self._waits:
             self._feed()
 
     def _give_back(self, task: _Task) -> Outcome | None:

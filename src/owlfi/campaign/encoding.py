@@ -10,6 +10,8 @@ import json
 import pkgutil
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -47,8 +49,14 @@ def decode(text: str, *, imports: bool = False) -> Any:
     Raises ValueError for text of another kind, or that names what is not to be imported.
     """
     refuse_after_fork()
-    try:
+    with _refuse_other_text():
         return _decode(json.loads(text), imports)
+
+
+@contextmanager
+def _refuse_other_text() -> Iterator[None]:
+    try:
+        yield
     except (LookupError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         raise ValueError(f"this is no text of `encode` ({error!r})") from error
 
@@ -117,7 +125,10 @@ def import_path(function: Any) -> str:
 
 
 def find_code(text: str) -> tuple[list[str], list[str]]:
-    """What an encoded value names: import paths of code, and the commands that it would execute."""
+    """What an encoded value names: import paths of code, and the commands that it would execute.
+
+    Raises ValueError for text of another kind.
+    """
     paths: list[str] = []
     commands: list[str] = []
 
@@ -129,7 +140,8 @@ def find_code(text: str) -> tuple[list[str], list[str]]:
             commands.append(shlex.join(node["fields"]["arguments"]["tuple"]))
         return node
 
-    value = json.loads(text, object_hook=note)
+    with _refuse_other_text():
+        value = json.loads(text, object_hook=note)
     return ([value] if isinstance(value, str) else paths), commands
 
 
@@ -177,7 +189,7 @@ def _decode(node: Any, imports: bool) -> Any:
 
 def _rebuild(node: dict[str, Any], imports: bool) -> Any:
     """A function, or a value without __init__, which may take other arguments than the fields."""
-    path = node.get("function") or node["type"]
+    path = node["function"] if "function" in node else node["type"]
     if not imports and ("function" in node or not _is_data(path)):
         raise ValueError(f"{path!r} is code that a file names, and is not imported to read it")
     found = resolve(path)
@@ -187,11 +199,17 @@ def _rebuild(node: dict[str, Any], imports: bool) -> Any:
         return found(**{name: _decode(field, imports) for name, field in node["fields"].items()})
     if not dataclasses.is_dataclass(found) or not isinstance(found, type):
         raise ValueError(f"{path!r} is no type of values")
-    if set(node["fields"]) != {field.name for field in dataclasses.fields(found)}:
+    if import_path(found) != path:  # by another name, `find_code` would not know it
+        raise ValueError(f"{path!r} is {import_path(found)!r} by another name")
+    kinds = {field.name: field.type for field in dataclasses.fields(found)}
+    if set(node["fields"]) != set(kinds):
         raise ValueError(f"this is no text of `encode`: {path!r} has other fields")
     value: Any = object.__new__(found)
     for name, field in node["fields"].items():
-        object.__setattr__(value, name, _decode(field, imports))
+        entry = _decode(field, imports)
+        if hasattr(kinds[name], "dim_str") and not hasattr(entry, "shape"):
+            raise ValueError(f"this is no text of `encode`: {name} of {path!r} is no array")
+        object.__setattr__(value, name, entry)
     return value
 
 

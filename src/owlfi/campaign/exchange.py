@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from owlfi.campaign.store import Run, Store
 from owlfi.campaign.trust import check_trust
 from owlfi.problem.simulations import Simulations
 
+_COLUMN = re.compile(r"run|weight|seconds|state|error|y|[uy]_\d+")  # of files of runs
 _SLURM = """\
 #!/bin/sh
 #SBATCH --job-name=owlfi
@@ -46,7 +48,8 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
     Each has the number `run` by which its result is known, its theta and its u (u_1, u_2, ...).
     NPZ holds the arrays run, theta and u, and the simulator for `owlfi campaign work`.
 
-    Raises ValueError for another kind of file.
+    Raises ValueError for another kind of file, and for CSV where parameters have the names of other
+    columns, as u_1 or y.
     """
     path = Path(file)
     with campaign.reading() as store:
@@ -63,6 +66,7 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
                 path, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature
             )
     elif path.suffix == ".csv":
+        _refuse_clashes(campaign.outline.parameters)
         header = ["run", *_input_names(campaign)]
         numbers = np.hstack([theta, u]).tolist() if runs else []
         _write_csv(path, header, ([n, *row] for n, row in zip(names, numbers, strict=True)))
@@ -138,6 +142,7 @@ def write_simulations(
         return
     if path.suffix != ".csv":
         raise ValueError(f"the file of results must end in .csv or .npz, got {path.name}")
+    _refuse_clashes(names)
     t, m, d = y.shape
     u = np.broadcast_to(q.points, (t, *q.points.shape[-2:]))
     w = np.broadcast_to(q.weights, (t, m))[..., None]
@@ -172,7 +177,8 @@ def _find_outcomes(
     campaign: Campaign, design: dict[str, Run], files: Sequence[str | os.PathLike[str]]
 ) -> dict[str, Outcome]:
     """How the runs in the files ended, by name."""
-    inputs = _input_names(campaign)
+    clashes = _find_clashes(campaign.outline.parameters)
+    inputs = ["" if name in clashes else name for name in _input_names(campaign)]
     found: dict[str, Outcome] = {}
     for file in files:
         for where, row in read_results(Path(file)):
@@ -184,6 +190,19 @@ def _find_outcomes(
             if outcome is not None and found.setdefault(name, outcome).y != outcome.y:
                 raise ValueError(f"{where}: run {name} has two different results")
     return found
+
+
+def _find_clashes(parameters: Iterable[str]) -> list[str]:
+    """Parameters with names that columns of other things have."""
+    return [name for name in parameters if _COLUMN.fullmatch(name)]
+
+
+def _refuse_clashes(parameters: Iterable[str]) -> None:
+    clashes = _find_clashes(parameters)
+    if clashes:
+        raise ValueError(
+            f"the parameter {clashes[0]!r} has the name of another column of a CSV file; write .npz"
+        )
 
 
 def _input_names(campaign: Campaign) -> list[str]:

@@ -53,9 +53,10 @@ def load_recipe(recipe: str) -> Simulator:
 
 def read_sources(recipe: str) -> dict[str, str]:
     """The source of each module that a recipe names, and a hash of each file of a command."""
+    simulator = load_recipe(recipe)  # first: it says what cannot be imported
     modules = {path.split(":")[0] for path in find_code(recipe)[0]}
     found = {module: _read_module(module) for module in modules}
-    command = getattr(load_recipe(recipe).generator, "files", ())
+    command = getattr(simulator.generator, "files", ())
     return found | {str(file): _hash_file(Path(file)) for file in command}
 
 

@@ -36,7 +36,7 @@ CREATE TABLE runs (
     checksum INTEGER NOT NULL   -- of digest, state, attempts, seconds and y
 );
 CREATE UNIQUE INDEX runs_by_digest ON runs (digest);
-CREATE INDEX runs_by_state ON runs (place IS NULL, state, seconds);
+CREATE INDEX runs_by_state ON runs (state, place, seconds, attempts);  -- all that counts need
 """
 
 
@@ -93,6 +93,7 @@ class Store:
     def __init__(self, connection: sqlite3.Connection, path: Path):
         self.connection = connection
         self.path = path
+        self._place = _identify(path)
 
     @classmethod
     def create(cls, path: Path, **facts: Any) -> None:
@@ -100,7 +101,10 @@ class Store:
 
         Raises ValueError where the file exists, or its folder does not.
         """
-        name = path.resolve()
+        try:
+            name = path.resolve()
+        except RuntimeError as error:  # a link that leads to itself
+            raise ValueError(f"{path} is no place for a store ({error})") from error
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executescript(_SCHEMA)
@@ -135,6 +139,7 @@ class Store:
         """ValueError for what is no store of this version."""
         query = "SELECT value FROM facts WHERE name = 'version'"
         row = self.connection.execute(query).fetchone()
+        self.connection.execute("SELECT 1 FROM runs LIMIT 0")
         if row is None:
             raise _no_store(self.path, "it has no version")
         if row[0] != str(_VERSION):
@@ -152,7 +157,13 @@ class Store:
             yield
 
     def put(self, **facts: Any) -> None:
-        """Write facts, as JSON."""
+        """Write facts, as JSON; StoreError where the file was moved or removed meanwhile."""
+        if self._place not in (None, _identify(self.path)):
+            raise StoreError(
+                f"{self.path} was moved or removed while it was run; its last runs are in "
+                f"{self.path.name}-wal: put it back beside that before it is opened, and the same "
+                "call goes on"
+            )
         texts = [(name, json.dumps(value)) for name, value in facts.items()]
         rows = [(name, text, _checksum_fact(name, text)) for name, text in texts]
         self.connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", rows)
@@ -215,8 +226,7 @@ class Store:
     def counts(self) -> dict[str, tuple[int, float]]:
         """For each state the number of runs of the design, and their seconds."""
         rows = self.connection.execute(
-            "SELECT state, count(*), total(seconds) FROM runs INDEXED BY runs_by_state "
-            "WHERE (place IS NULL) = 0 GROUP BY state"
+            "SELECT state, count(*), total(seconds) FROM runs WHERE place NOT NULL GROUP BY state"
         )
         return {state: (count, seconds) for state, count, seconds in rows}
 
@@ -261,6 +271,15 @@ class Store:
             "UPDATE runs SET place = ?, theta = NULL, u = NULL WHERE digest = ?",
             [(run.place, run.digest) for run in runs],
         )
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """The file itself, whatever its name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def find_name(path: Path) -> Path:

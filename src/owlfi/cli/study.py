@@ -189,11 +189,13 @@ def _read_prior(file: StudyFile) -> Prior:
 def _read_observed(file: StudyFile) -> np.ndarray:
     path = file.path.parent / file.require("data")
     try:
+        if not path.is_file():  # a device would never end
+            raise ValueError(f"there is no file {str(path)!r}")
         if path.suffix == ".csv":
             return np.asarray(as_observed(path))
         read = partial(np.load, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt
         return np.asarray(as_observed(read(path)))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         raise file.mistake("data", error) from error
 
 
@@ -217,7 +219,8 @@ def _read_rule(file: StudyFile) -> Rule:
     try:
         return getattr(owlfi, name)(**options)
     except (TypeError, ValueError) as error:
-        raise file.mistake("rule", error) from error
+        named = [key for key in options if re.search(rf"\b{key}\b", str(error))]
+        raise file.mistake(named[0] if named else "rule", error) from error
 
 
 def _count_thetas(file: StudyFile, method: str) -> int:

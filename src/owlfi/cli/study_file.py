@@ -1,6 +1,7 @@
 """The TOML file of a study: its keys and their types, and the line of each mistake."""
 
 import ast
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,11 @@ class StudyFile:
         try:
             self.text = path.read_text(encoding="utf-8-sig")
             self.values = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{path}: {error}") from None
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             raise StudyError(f"{path}, line {line}: save it as UTF-8 ({error.reason})") from None
+        except ValueError as error:  # of TOML, or of a number with thousands of digits
+            raise StudyError(f"{path}: {error}") from None
         except RecursionError:
             raise StudyError(f"{path} has values that are nested too deeply") from None
         self._check_keys(self.values, _KEYS)
@@ -111,14 +112,14 @@ def _find_problem(key: str, value: Any, kind: Any) -> str:
         return f"must be at least {least}, got {value}"
     if kind is int and value > _MOST:
         return f"must be at most {_MOST}, got {value}"
-    if key == "time_limit" and not value > 0:
+    if key == "time_limit" and not 0 < value < math.inf:
         return f"must be positive seconds, got {value}"
     return ""
 
 
 def _find_line(text: str, key: str, table: str) -> int:
     """The line where a key of a table is given, of a TOML file that can be read."""
-    lines, first = text.splitlines(), 0
+    lines, first = text.split("\n"), 0  # TOML knows no other ends of lines
     for last in range(1, len(lines) + 1):
         try:
             values = tomllib.loads("\n".join(lines[:last]))

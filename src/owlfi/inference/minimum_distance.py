@@ -220,13 +220,13 @@ def find_minimum(
         spent = wide.calls + more + found.calls.search
         beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
         return Fit(
-            last.objective,
+            found.stage.objective,
             found,
             last.squared_mmd(found.landing.minimum.value),
             spent + beside,
             0 if found.way.rough else problem.simulator.derivative_calls(spent),
             _join_traces(first, wide.best, last, found.landing),
-            describe_fit(last, wide, found, tried),
+            describe_fit(found.stage, wide, found, tried),
         )
 
 

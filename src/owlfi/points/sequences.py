@@ -75,6 +75,10 @@ def halton(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     return _to_measure(engine.random(m), measure)
 
 
+SEQUENCES = iid, sobol, halton
+"""Of which each part is as evenly spread as another set of the same kind."""
+
+
 def latin_hypercube(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     """A Latin hypercube: each coordinate has one point in each of its m cells.
 

@@ -47,8 +47,8 @@ def read_csv(path: Any, columns: Sequence[str] | None = None) -> Float[Array, "n
 
     Raises ValueError, naming the line, for a file that is not there or empty, columns that it does
     not have, lines of different length, columns with text or gaps, a first line of which it is
-    not clear whether it holds names, decimal points among decimal commas, and a first column that
-    has no name or only counts the rows, which may be an index, unless columns are chosen.
+    not clear whether it holds names, commas or points that may divide thousands, and a first column
+    that has no name or only counts the rows, which may be an index, unless columns are chosen.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -17,7 +17,7 @@ from owlfi._tools.checks import as_count, as_kind, brief
 from owlfi._tools.keys import split_key
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
-from owlfi.points.sequences import iid, sobol
+from owlfi.points.sequences import SEQUENCES, iid, sobol
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import MOST_CHECK_CALLS
 from owlfi.problem.tuned_design import (
@@ -267,4 +267,7 @@ class OptimallyWeighted(Rule):
 def _draw_designs(
     points: Points, key: Key[Array, ""], measure: Measure, m: int, count: int
 ) -> Float[Array, "r m s"]:
+    """One after the other from a sequence, where points are one: together they fill gaps."""
+    if points in SEQUENCES:
+        return as_jax(np.reshape(points(key, count * m, measure), (count, m, measure.dim)))
     return as_jax(np.stack([points(own, m, measure) for own in split_key(key, count)]))

@@ -34,11 +34,25 @@ class Table:
             del self.rows[0]
             return first
         if all(self._is_number(cell) for cell in first):
+            self._refuse_numbered_columns()
             return None
         raise ValueError(
             f"{self.path}, line {line} holds neither names alone nor numbers alone: "
             f"{_shorten(first)}; give each column a name or none, and write numbers as 1.5"
         )
+
+    def _refuse_numbered_columns(self) -> None:
+        """ValueError where a first row of whole numbers may name the columns, as pandas does."""
+        (line, first), others = self.rows[0], [cell for _, row in self.rows[1:] for cell in row]
+        if not others or not all(map(_is_whole, first)):
+            return
+        counts, many = first == [str(j) for j in range(len(first))], len(first) > 1
+        alone = not any(map(_is_whole, others))
+        if (alone and (counts or many)) or (counts and len(first) > 2):
+            raise ValueError(
+                f"{self.path}, line {line}: {_shorten(first)} may number the columns, or be data; "
+                "give the columns names, or write these numbers as 1.0"
+            )
 
     def find_columns(self, names: list[str] | None, wanted: Sequence[str] | None) -> list[int]:
         """The places of columns by their names, of all where none are wanted.
@@ -61,8 +75,9 @@ class Table:
     def _refuse_index(self, names: list[str] | None) -> None:
         """ValueError where the first of several columns counts the rows."""
         first, count = [row[0] for _, row in self.rows], len(self.rows)
+        plain = [re.sub(r"^0+(?=\d)|\.0*$", "", cell) for cell in first]  # 001, 1.0
         zero, one = ([str(i + start) for i in range(count)] for start in (0, 1))
-        if len(self.rows[0][1]) > 1 and count >= _FEW and first in (zero, one):
+        if len(self.rows[0][1]) > 1 and count >= _FEW and plain in (zero, one):
             remedy = (
                 "remove it, or give names to the columns and choose"
                 if names is None
@@ -99,10 +114,17 @@ class Table:
         raise self._explain(columns, names)
 
     def _refuse_two_marks(self, columns: list[int]) -> None:
-        """ValueError where some numbers have decimal commas: points may then divide thousands."""
+        """ValueError where some numbers have commas, and these or points may divide thousands."""
         cells = [(line, row[j]) for line, row in self.rows for j in columns]
         pointed = [place for place in cells if "." in place[1] and self._is_number(place[1])]
-        if pointed and any(self._plain(cell) != cell for _, cell in cells):
+        decimal = [place for place in cells if self._plain(place[1]) != place[1]]
+        if decimal and all(re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", cell) for _, cell in decimal):
+            line, cell = decimal[0]
+            raise ValueError(
+                f"{self.path}, line {line}: the comma in {cell!r} may be decimal or divide "
+                "thousands; write numbers as 1.5 and 1234"
+            )
+        if pointed and decimal:
             line, cell = pointed[0]
             raise ValueError(
                 f"{self.path}, line {line} has {cell!r} with a point, where other numbers have "
@@ -195,6 +217,10 @@ def _split(lines: list[str], separator: str) -> list[list[str]]:
     else:
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     return [[cell.strip() for cell in row] or [""] for row in rows]  # an empty line is a gap
+
+
+def _is_whole(cell: str) -> bool:
+    return re.fullmatch(r"[-+]?\d+", cell) is not None
 
 
 def _is_name(cell: str) -> bool:

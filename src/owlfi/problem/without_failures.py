@@ -59,7 +59,7 @@ def without_failures(
 
 def check_way(on_failure: str) -> None:
     """Raise ValueError for anything but one of the ways to go on."""
-    if on_failure not in WAYS:
+    if not isinstance(on_failure, str) or on_failure not in WAYS:
         raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
 
 

@@ -71,7 +71,7 @@ def check_level(resamples: Any, level: Any) -> tuple[int, float]:
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
     resamples = as_count("resamples", resamples)
-    fewest = ceil(1 / level - _ROUNDING) - 1
+    fewest = ceil(min(1 / level, 1e9) - _ROUNDING) - 1  # of tiny levels, more than can be
     if resamples < fewest:
         raise ValueError(
             f"resamples = {resamples} can never reject at level {level}: the smallest p-value is "

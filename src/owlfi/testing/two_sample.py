@@ -119,10 +119,10 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.asarray(as_rows("x", x)), np.asarray(as_rows("y", y))
     names = [list(rows.columns) for rows in (x, y) if hasattr(rows, "columns")]
     if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
         raise ValueError(f"x has the columns {names[0]}, y {names[1]}; give both in one order")
-    first, second = np.asarray(as_rows("x", x)), np.asarray(as_rows("y", y))
     if first.shape[1] != second.shape[1]:
         raise ValueError(
             f"x and y must have the same number of columns, got {first.shape[1]} and "

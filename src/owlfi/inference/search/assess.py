@@ -4,19 +4,18 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.programs import compile_quickly
+from owlfi.inference.search.designs import Designs, Simulated, half_distance, no_designs
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
-from owlfi.inference.search.tangent import Designs, Tangent, no_designs
-from owlfi.inference.search.ways import ByRegression, Landing, Way
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.inference.search.tangent import Tangent, pool
+from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
@@ -41,22 +40,15 @@ class Errors(NamedTuple):
     They then pass single observations, and the squared MMD has ripples of its own around the
     estimate, steeper than its valley.
     """
-    calls: "Calls"
-
-
-class Calls(NamedTuple):
-    """Rows of the simulator that searches took, with slopes where it has them, and others."""
-
-    search: int
-    other: int
-
-    def add(self, search: int = 0, other: int = 0) -> "Calls":
-        return Calls(self.search + search, self.other + other)
+    designs: Designs
+    """On which the simulator was run."""
+    calls: Calls
 
 
 class Assessed(NamedTuple):
     """A landing and what is known of its errors."""
 
+    stage: Stage
     way: Way
     landing: Landing
     errors: Errors
@@ -80,27 +72,48 @@ def assess(
     tries: how often a better one is followed.
     """
     objective, theta = stage.objective, landing.minimum.theta
+    if way.rough:
+        return _assess_rough(key, rule, stage, way, landing, tries)
     errors = measure_errors(key, rule, stage, way, landing)
     usual = normal_reach(objective, errors.sandwich)
-    if way.rough:
-        return Assessed(way, landing, errors, usual, errors.calls)
+    if errors.rippled and tries and len(errors.designs.weights):
+        smooth = stage.on(pool(objective, errors.designs))
+        again = way.search(smooth.objective, theta)
+        other_key = jax.random.fold_in(key, tries)
+        return _assess_next(other_key, rule, smooth, way, again, errors.calls, tries - 1)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
     calls = errors.calls.add(other=looked)
     if normal.all() and not errors.rippled:
-        return Assessed(way, landing, errors, usual, calls)
+        return Assessed(stage, way, landing, errors, usual, calls)
     rough, looked = is_rough(coarsen(objective, 1.0), theta)
     calls = calls.add(other=looked)
     if tries and rough:
         other: Way = ByRegression(way.steps)
-        return _assess_next(
-            key, rule, stage, other, other.search(objective, theta, _RUNGS), calls, 0
-        )
+        found = other.search(objective, theta, _RUNGS)
+        return _assess_next(key, rule, stage, other, found, calls, 0)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
     if tries and lower is not None:
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
-    return Assessed(way, landing, errors, reach, calls)
+    return Assessed(stage, way, landing, errors, reach, calls)
+
+
+def _assess_rough(
+    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int
+) -> Assessed:
+    """What was rough where the search began, or on its way, may be smooth where it ended."""
+    calls = Calls(0, 0)
+    if tries:
+        rough, looked = is_rough(coarsen(stage.objective, 1.0), landing.minimum.theta)
+        calls = calls.add(other=looked)
+        if not rough:
+            smooth: Way = BySlopes(way.steps)
+            found = smooth.search(stage.objective, landing.minimum.theta, _RUNGS)
+            return _assess_next(key, rule, stage, smooth, found, calls, tries - 1)
+    errors = measure_errors(key, rule, stage, way, landing)
+    reach = normal_reach(stage.objective, errors.sandwich)
+    return Assessed(stage, way, landing, errors, reach, calls.add(*errors.calls))
 
 
 def _assess_next(
@@ -121,71 +134,37 @@ def measure_errors(
     key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing
 ) -> Errors:
     """From the slopes of the embedding, and from other designs of the rule."""
-    designs, other = redraw(key, rule, stage, landing.minimum.theta)
-    tangent, search = way.tangent(stage.objective, landing, designs)
+    designs = redraw(key, rule, stage)
+    tangent, seen, calls = way.look(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
-    excess, failed = _excess(stage, designs), float(tangent.failed)
-    return Errors(found, excess, failed, is_rippled(tangent), Calls(search, other))
+    failed, rippled = float(tangent.failed), is_rippled(tangent, stage.objective.m)
+    return Errors(found, _excess(stage, seen), failed, rippled, designs, calls)
 
 
-def is_rippled(tangent: Tangent) -> bool:
-    """Whether single points, that move alone, are much of how the embedding moves.
+def is_rippled(tangent: Tangent, m: int) -> bool:
+    """Whether single points of m, that move alone, are much of how the embedding moves.
 
     H = 2 ⟨∂μ, ∂μ⟩ for a model that is right, but for what each point has with itself: it is part of
-    the metric, and not of H, since k(y_i, y_i) does not change.
+    the metric, and not of H, since k(y_i, y_i) does not change. It falls as 1/m.
     """
     metric, hessian = np.diag(tangent.metric), np.diag(tangent.hessian)
-    return bool((2 * metric > _RIPPLED * np.abs(hessian)).any())
+    alone = float(tangent.rows) / m * (2 * metric - hessian)
+    return bool((alone > (_RIPPLED - 1) * np.abs(hessian)).any())
 
 
-def redraw(
-    key: Key[Array, ""], rule: Rule, stage: Stage, theta: Float[Array, " p"]
-) -> tuple[Designs, int]:
-    """Simulations at theta on other designs of the same kind, none where the rule has none."""
-    quadrature = rule.redraw(key, stage.problem, stage.quadrature, DESIGNS)
-    if quadrature is None:
-        return no_designs(stage.objective), 0
-    y = _simulate_designs(stage.objective, theta, quadrature.points)
-    designs = Designs(y, quadrature.weights)
-    if not np.isfinite(y).all():
-        designs, enough = _leave_out_failed(stage.objective, *designs)
-        designs = jax.tree.map(lambda leaf: leaf[np.asarray(enough)], designs)
-    return designs, y.shape[0] * y.shape[1]
+def redraw(key: Key[Array, ""], rule: Rule, stage: Stage) -> Designs:
+    """Other designs of the same kind, none where the rule has none."""
+    drawn = rule.redraw(key, stage.problem, stage.quadrature, DESIGNS)
+    return no_designs(stage.objective) if drawn is None else Designs(drawn.points, drawn.weights)
 
 
-@compile_quickly
-def _leave_out_failed(
-    objective: Objective, y: Float[Array, "r m d"], weights: Float[Array, "r m"]
-) -> tuple[Designs, Bool[Array, " r"]]:
-    """The designs without simulations that failed, and which have enough others."""
-    kept = jax.vmap(lambda rows, w: objective.on(rows, w).finished(rows))(y, weights)
-    return Designs(kept.y, kept.weights), kept.enough
-
-
-@compile_where_it_runs
-def _simulate_designs(
-    objective: Objective, theta: Float[Array, " p"], points: Float[Array, "r m s"]
-) -> Float[Array, "r m d"]:
-    columns = objective.observed.shape[1]
-    return objective.runtime.map(lambda u: objective.simulator.attempt(theta, u, columns), points)
-
-
-def _excess(stage: Stage, designs: Designs) -> float:
-    """What the points add: half the squared MMD between two designs, on average."""
+def _excess(stage: Stage, designs: Simulated) -> float:
+    """What the points of one design add to the squared MMD."""
     if len(designs.y) > 1:
-        return float(_mean_distance(stage.objective, designs)) / 2
+        return float(half_distance(stage.objective, designs))
     known = stage.quadrature.excess
     return stage.independent_excess if known is None else float(known)
-
-
-@compile_quickly
-def _mean_distance(objective: Objective, designs: Designs) -> Float[Array, ""]:
-    k, (r, m) = objective.data_kernel, designs.weights.shape
-    own = jax.lax.map(lambda design: k.self_sum(*design), designs)
-    flat, w = designs.y.reshape(r * m, -1), designs.weights.reshape(-1)
-    others = (k.self_sum(flat, w) - own.sum()) / (r * (r - 1))
-    return 2 * (own.mean() - others)
 
 
 def _profile(

@@ -55,7 +55,7 @@ def sandwich(
     # All of it is small: there is nothing to compile.
     moved: Any = jax.tree.map(np.asarray, tangent)
     v, units = np.asarray(shares), np.asarray(widths)
-    p, n = len(moved.at_data), int(np.count_nonzero(v))
+    p, n = moved.at_data.shape[0], int(np.count_nonzero(v))
     free = n / max(n - p, 1)  # the residuals of a fit are smaller than errors
     spread = 4 * free * _covariance(moved.at_data, v) * np.sum(v**2)
     of_design = _of_design(moved, excess, independent)
@@ -74,7 +74,7 @@ def sandwich(
     known = np.where(flat[:, None] | flat[None], 0.0, covariance)
     infinite = np.eye(len(flat), dtype=bool) & flat[None]
     by_data, by_design = (np.diag(inverse @ part @ inverse) for part in (spread, of_design))
-    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, v))
+    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, v, independent))
     size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
     coarseness = np.sqrt(by_design / by_data)
@@ -90,19 +90,22 @@ def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.full(len(matrix), np.nan), np.full_like(matrix, np.nan)
 
 
-def _other_gradient(tangent: Any, shares: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
-    """2 ⟨∂μ, mean of other designs - data⟩, where 2 ⟨∂μ, own design - data⟩ is 0."""
+def _other_gradient(
+    tangent: Any, shares: Float[np.ndarray, " n"], independent: bool
+) -> Float[np.ndarray, " p"]:
+    """2 ⟨∂μ, mean of other designs - data⟩, where that of its own design is 0."""
     if not tangent.at_designs.shape[1]:
         return np.zeros(tangent.at_designs.shape[0])
-    return 2 * (tangent.at_designs.mean(1) - tangent.at_data @ shares)
+    found = 2 * (tangent.at_designs.mean(1) - tangent.at_data @ shares)
+    # The bias of independent points falls as 1/m: what is left of it goes, too.
+    return found / (1 - tangent.overlap) if independent and tangent.overlap < 1 else found
 
 
 def _of_design(
     tangent: Any, excess: ArrayLike | None, independent: bool
 ) -> Float[np.ndarray, "p p"]:
     """What the choice of the points of one design adds."""
-    m, designs = tangent.at_points.shape[1], tangent.at_designs.shape[1]
-    own = 4 / m * _covariance(tangent.at_points, np.full(m, 1 / m))
+    own, designs = tangent.of_points, tangent.at_designs.shape[1]
     if independent:
         return own
     if designs > 1:

@@ -15,9 +15,15 @@ from jaxtyping import Array, Bool, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
+from owlfi.inference.search.designs import Simulated
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
-from owlfi.inference.search.tangent import Designs, Tangent, gaps, independent_error
+from owlfi.inference.search.tangent import (
+    Tangent,
+    covariance_of_points,
+    gaps,
+    independent_error,
+)
 from owlfi.kernels import Kernel
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
@@ -190,7 +196,9 @@ def _polish(value, start: Array) -> Array:  # type: ignore[no-untyped-def]
 
 
 @compile_quickly
-def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Designs) -> Tangent:
+def tangent_by_regression(
+    scatter: Scatter, xi: Float[Array, " p"], designs: Simulated | None = None
+) -> Tangent:
     """Along the regression at ξ, by theta."""
     objective = scatter.objective
     v = scatter.place(xi)
@@ -200,18 +208,21 @@ def tangent_by_regression(scatter: Scatter, xi: Float[Array, " p"], designs: Des
     # Jumps would pass for slopes, and make the estimate look more certain than it is.
     noise = left_over(scatter) / jnp.trace(_rest(scatter))
     metric = _without_noise(along @ scatter.products @ along.T, noise * along @ along.T)
-    at_designs = jax.lax.map(
-        lambda design: along @ (scatter.at_rows(design[0]) @ design[1]), designs
-    )
+    at_designs = jnp.zeros((0, len(along)))
+    if designs is not None:
+        others = designs.y, designs.weights
+        at_designs = jax.lax.map(lambda pair: along @ (scatter.at_rows(pair[0]) @ pair[1]), others)
     nearest = jnp.argmax(scatter.mixture(xi))
     return Tangent(
         2 * metric,
         metric,
         along @ scatter.at_rows(objective.observed),
-        along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y),
+        covariance_of_points(along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y)),
         at_designs.T,
         independent_error(objective, scatter.y[nearest]),
         (~scatter.fine).mean(),
+        0.0,
+        objective.m,
     )
 
 

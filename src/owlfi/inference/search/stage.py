@@ -1,5 +1,7 @@
 """A problem on one quadrature: searches go on when either is replaced."""
 
+from copy import copy
+
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -28,6 +30,12 @@ class Stage:
         self.data_term = problem.data_term(quadrature.unbiased)
         self.expected = expect_squared_mmd(problem)
         self.widths = problem.prior.widths()
+
+    def on(self, objective: Objective) -> "Stage":
+        """With the values of another objective of the same problem."""
+        other = copy(self)
+        other.objective = objective
+        return other
 
     @property
     def independent_excess(self) -> float:

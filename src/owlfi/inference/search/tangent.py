@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.programs import compile_quickly
+from owlfi.inference.search.designs import Designs, Simulated, leave_out_failed, simulate_designs
 from owlfi.inference.search.objective import (
     Objective,
     curve_rows,
@@ -21,6 +22,8 @@ from owlfi.inference.search.objective import (
 )
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
+
+_MOST_ROWS = 2048  # with slopes, at an estimate
 
 
 class Tangent(NamedTuple):
@@ -32,49 +35,63 @@ class Tangent(NamedTuple):
     """⟨∂_a μ, ∂_b μ⟩, semi-definite."""
     at_data: Float[Array, "p n"]
     """∂_a Σ_j w_j k(x_i, y_j) at each observation."""
-    at_points: Float[Array, "p m"]
-    """∂_a of what each simulation, equally weighted, adds to MMD²."""
+    of_points: Float[Array, "p p"]
+    """The covariance of the gradient of MMD² over designs of as many independent points."""
     at_designs: Float[Array, "p r"]
     """⟨∂_a μ, μ_r⟩ for simulations on other designs of the same kind."""
     independent: Float[Array, ""]
     """The squared error of as many independent points."""
     failed: Float[Array, ""]
     """The share of simulations that failed."""
+    overlap: float
+    """The share of all μ_r that ∂_a μ is made of, too."""
+    rows: int
+    """The number of simulations that ∂_a μ is made of."""
 
 
-class Designs(NamedTuple):
-    """Simulations at the estimate on other designs of the same kind."""
+def choose_joint(designs: Designs) -> int:
+    """How many of the designs slopes are simulated on: of few points, all."""
+    r, m = designs.weights.shape
+    return min(r, max(1, _MOST_ROWS // m))
 
-    y: Float[Array, "r m d"]
-    weights: Float[Array, "r m"]
 
+def pool(objective: Objective, designs: Designs) -> Objective:
+    """On the points of the first designs together, equally weighted; its own where there are none.
 
-def no_designs(objective: Objective) -> Designs:
-    """Where the choice of the points is known to matter little, or by a formula."""
-    m, d = objective.m, objective.observed.shape[1]
-    return Designs(jnp.zeros((0, m, d)), jnp.zeros((0, m)))
+    On few points MMD² has ripples, steeper than its valley, where k is narrower than the gaps
+    between simulations, as in long tails.
+    """
+    joint = choose_joint(designs)
+    if not joint:
+        return objective
+    points = designs.points[:joint].reshape(-1, designs.points.shape[2])
+    return objective.on(points, jnp.full(points.shape[0], 1 / points.shape[0]))
 
 
 @compile_where_it_runs
 def tangent_by_slopes(
     objective: Objective, theta: Float[Array, " p"], designs: Designs
-) -> tuple[Tangent, int]:
-    """Along the derivatives of the simulations, and the rows that the simulator computed.
+) -> tuple[Tangent, Simulated, int]:
+    """Along the derivatives of simulations on other designs; these, and the rows of the slopes.
 
     Where the simulator has no second derivatives the Hessian leaves them out: right where the
     model is.
     """
-    rows = objective.rows_with_slopes(to_real(theta, objective.ends))
+    m, joint, together = designs.weights.shape[1], choose_joint(designs), pool(objective, designs)
+    rows = together.rows_with_slopes(to_real(theta, objective.ends))
     slopes = slopes_by_theta(objective, theta, rows.slopes)
-    curved = curve_rows(objective, rows.y, slopes)
-    bend = objective.simulator.bend(theta, objective.points, curved.slope, lambda at: at)
+    curved = curve_rows(together, rows.y, slopes)
+    bend = objective.simulator.bend(theta, together.points, curved.slope, lambda at: at)
     hessian = curved.curvature + where_finite(bend)
-    return _along_slopes(objective, rows.y, slopes, hessian, designs), rows.calls
+    others = simulate_designs(objective, theta, designs.points[joint:])
+    y = jnp.concatenate([rows.y[: joint * m].reshape(joint, m, others.shape[2]), others])
+    seen = leave_out_failed(objective, y, designs.weights)
+    return _along_slopes(together, rows.y, slopes, hessian, seen), seen, rows.calls
 
 
 @compile_quickly
 def _along_slopes(
-    objective: Objective, y: Array, slopes: Array, hessian: Array, designs: Designs
+    objective: Objective, y: Array, slopes: Array, hessian: Array, designs: Simulated
 ) -> Tangent:
     finished = objective.finished(y)
     k, w, x = objective.data_kernel, finished.weights, objective.observed
@@ -86,15 +103,25 @@ def _along_slopes(
     n, (r, m) = len(x), designs.weights.shape
     places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
     at_places = along(lambda rows: k.row_sums(places, rows, w))
+    at_designs = at_places[:, n:].reshape(len(slopes), r, m) * designs.weights[None]
+    size = y.shape[0]
     return Tangent(
         hessian,
         embedding_metric(objective.on(objective.points, w), y, slopes),
         at_places[:, :n],
-        along(lambda rows: gaps(objective, rows)),
-        jnp.einsum("arm,rm->ar", at_places[:, n:].reshape(len(slopes), r, m), designs.weights),
-        independent_error(objective, y),
+        size / m * covariance_of_points(along(lambda rows: gaps(objective, rows))),
+        at_designs.sum(2),
+        size / m * independent_error(objective, y),
         (~finished.fine).mean(),
+        1 / r if r else 0.0,
+        size,
     )
+
+
+def covariance_of_points(added: Float[Array, "p m"]) -> Float[Array, "p p"]:
+    """Of the gradient over designs of m independent points, from what each adds to half of it."""
+    centred, m = added - added.mean(1, keepdims=True), added.shape[1]
+    return 4 / m**2 * centred @ centred.T
 
 
 def gaps(objective: Objective, rows: Float[Array, "m d"]) -> Float[Array, " m"]:

@@ -17,7 +17,6 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     tangent_by_regression,
 )
-from owlfi.inference.search.tangent import no_designs
 from owlfi.problem.real_line import log_slope, to_real
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
@@ -89,7 +88,7 @@ def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, 
     No wider than the prior, where the data tell nothing.
     """
     objective = scatter.objective
-    tangent = tangent_by_regression(scatter, xi, no_designs(objective))
+    tangent = tangent_by_regression(scatter, xi)
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
     slope = jnp.exp(log_slope(scatter.place(xi), objective.ends))
     covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)

@@ -11,6 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi.inference.search.designs import (
+    Designs,
+    Simulated,
+    leave_out_failed,
+    simulate_designs,
+)
 from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
 from owlfi.inference.search.scatter import (
@@ -20,7 +26,7 @@ from owlfi.inference.search.scatter import (
     tangent_by_regression,
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
-from owlfi.inference.search.tangent import Designs, Tangent, tangent_by_slopes
+from owlfi.inference.search.tangent import Tangent, choose_joint, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, first_walk, walk
 from owlfi.problem.real_line import to_real
 
@@ -42,6 +48,24 @@ class Landing(NamedTuple):
     @property
     def value(self) -> float:
         return float(np.nan_to_num(self.minimum.value, nan=np.inf))
+
+
+class Calls(NamedTuple):
+    """Rows of the simulator that searches took, with slopes where it has them, and others."""
+
+    search: int
+    other: int
+
+    def add(self, search: int = 0, other: int = 0) -> "Calls":
+        return Calls(self.search + search, self.other + other)
+
+
+class Look(NamedTuple):
+    """Around a minimum: how the embedding moves, and simulations on other designs."""
+
+    tangent: Tangent
+    designs: Simulated
+    calls: Calls
 
 
 class Beginning(NamedTuple):
@@ -102,11 +126,12 @@ class BySlopes:
             start, calls = found.theta, calls + int(found.calls)
         return found._replace(calls=as_jax(np.int64(calls)))
 
-    def tangent(
-        self, objective: Objective, landing: Landing, designs: Designs
-    ) -> tuple[Tangent, int]:
-        """How the embedding moves at the minimum, and the calls of it."""
-        return tangent_by_slopes(objective, landing.minimum.theta, designs)
+    def look(self, objective: Objective, landing: Landing, designs: Designs) -> Look:
+        """How the embedding moves at the minimum, and other designs there."""
+        found, seen, calls = tangent_by_slopes(objective, landing.minimum.theta, designs)
+        beside = len(designs.weights) - choose_joint(designs)
+        kept = found._replace(at_designs=found.at_designs[:, np.asarray(seen.enough)])
+        return Look(kept, seen.whole(), Calls(int(calls), beside * designs.weights.shape[1]))
 
     def refit_each(
         self,
@@ -167,9 +192,7 @@ class ByRegression:
         ended = walk(objective, begun._replace(trail=()), _ROUNDS)
         return Landing(as_minimum(objective, ended), ended.scatter)
 
-    def tangent(
-        self, objective: Objective, landing: Landing, designs: Designs
-    ) -> tuple[Tangent, int]:
+    def look(self, objective: Objective, landing: Landing, designs: Designs) -> Look:
         scatter = landing.scatter
         if scatter is None:
             raise ValueError(
@@ -178,7 +201,9 @@ class ByRegression:
             )
         v = to_real(landing.minimum.theta, objective.ends)
         xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
-        return tangent_by_regression(scatter, xi, designs), 0
+        y = simulate_designs(objective, landing.minimum.theta, designs.points)
+        seen = leave_out_failed(objective, y, designs.weights).whole()
+        return Look(tangent_by_regression(scatter, xi, seen), seen, Calls(0, designs.weights.size))
 
     def refit_each(
         self,
