@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import poisson
 
@@ -164,6 +165,7 @@ def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
     assert_allclose(end.reach, usual, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_expected_squared_mmd_is_that_of_data_sets():
     """Over 400 data sets of the model itself: 4 Monte Carlo errors."""
     problem = gaussian_problem(n=50)
