@@ -74,7 +74,7 @@ def sandwich(
     known = np.where(flat[:, None] | flat[None], 0.0, covariance)
     infinite = np.eye(len(flat), dtype=bool) & flat[None]
     by_data, by_design = (np.diag(inverse @ part @ inverse) for part in (spread, of_design))
-    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, v, independent))
+    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, independent))
     size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
     coarseness = np.sqrt(by_design / by_data)
@@ -90,13 +90,11 @@ def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.full(len(matrix), np.nan), np.full_like(matrix, np.nan)
 
 
-def _other_gradient(
-    tangent: Any, shares: Float[np.ndarray, " n"], independent: bool
-) -> Float[np.ndarray, " p"]:
+def _other_gradient(tangent: Any, independent: bool) -> Float[np.ndarray, " p"]:
     """2 ⟨∂μ, mean of other designs - data⟩, where that of its own design is 0."""
     if not tangent.at_designs.shape[1]:
         return np.zeros(tangent.at_designs.shape[0])
-    found = 2 * (tangent.at_designs.mean(1) - tangent.at_data @ shares)
+    found = 2 * (tangent.at_designs.mean(1) - tangent.towards_data)
     # The bias of independent points falls as 1/m: what is left of it goes, too.
     return found / (1 - tangent.overlap) if independent and tangent.overlap < 1 else found
 

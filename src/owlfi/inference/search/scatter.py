@@ -213,12 +213,14 @@ def tangent_by_regression(
         others = designs.y, designs.weights
         at_designs = jax.lax.map(lambda pair: along @ (scatter.at_rows(pair[0]) @ pair[1]), others)
     nearest = jnp.argmax(scatter.mixture(xi))
+    at_data = along @ scatter.at_rows(objective.observed)
     return Tangent(
         2 * metric,
         metric,
-        along @ scatter.at_rows(objective.observed),
+        at_data,
         covariance_of_points(along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y)),
         at_designs.T,
+        at_data @ objective.shares,
         independent_error(objective, scatter.y[nearest]),
         (~scatter.fine).mean(),
         0.0,

@@ -38,7 +38,9 @@ class Tangent(NamedTuple):
     of_points: Float[Array, "p p"]
     """The covariance of the gradient of MMD² over designs of as many independent points."""
     at_designs: Float[Array, "p r"]
-    """⟨∂_a μ, μ_r⟩ for simulations on other designs of the same kind."""
+    """⟨∂_a ν, μ_r⟩ for simulations on other designs of the same kind, ν with their weights."""
+    towards_data: Float[Array, " p"]
+    """⟨∂_a ν, μ_x⟩."""
     independent: Float[Array, ""]
     """The squared error of as many independent points."""
     failed: Float[Array, ""]
@@ -101,16 +103,18 @@ def _along_slopes(
         return jax.lax.map(jax.linearize(function, y)[1], slopes)
 
     n, (r, m) = len(x), designs.weights.shape
-    places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
-    at_places = along(lambda rows: k.row_sums(places, rows, w))
-    at_designs = at_places[:, n:].reshape(len(slopes), r, m) * designs.weights[None]
     size = y.shape[0]
+    places = jnp.concatenate([x, designs.y.reshape(r * m, y.shape[1])])  # compiled once for all
+    own = designs.weights.reshape(-1)[:size] * m / size if r else w
+    at_places = along(lambda rows: k.row_sums(places, rows, own))
+    at_designs = at_places[:, n:].reshape(len(slopes), r, m) * designs.weights[None]
     return Tangent(
         hessian,
         embedding_metric(objective.on(objective.points, w), y, slopes),
-        at_places[:, :n],
+        along(lambda rows: k.row_sums(x, rows, w)),
         size / m * covariance_of_points(along(lambda rows: gaps(objective, rows))),
         at_designs.sum(2),
+        at_places[:, :n] @ objective.shares,
         size / m * independent_error(objective, y),
         (~finished.fine).mean(),
         1 / r if r else 0.0,
