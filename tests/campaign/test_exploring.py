@@ -63,18 +63,34 @@ def explore(campaign, **options):
     return campaign.explore(KEY, problem(), **options)
 
 
-@pytest.mark.parametrize("budget", [1, 20, 25, 61])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A campaign that went through three proposals, and its folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        campaign = pilot(folder, patch)
+        explore(campaign, budget=61)
+    return campaign, folder
+
+
+@pytest.mark.parametrize("budget", [1, 20, 25])
 def test_budget_is_never_exceeded_and_counts_every_call(tmp_path, monkeypatch, budget):
     campaign = pilot(tmp_path, monkeypatch)
     status = explore(campaign, budget=budget)
     assert status.calls == len(logged(tmp_path)) <= budget
     assert status.calls > budget - 3  # less than another theta is left
-    if budget > 25:
-        assert len(campaign.design.thetas) == 20
-        again = explore(Campaign.open(campaign.path), budget=budget)
-        assert again.calls == len(logged(tmp_path)) == status.calls
 
 
+def test_budget_is_spent_on_proposals_and_then_on_nothing(whole):
+    campaign, folder = whole
+    spent = campaign.status().calls
+    assert 61 - 3 < spent == len(logged(folder)) <= 61
+    assert len(campaign.design.thetas) == 20
+    again = explore(Campaign.open(campaign.path), budget=61)
+    assert again.calls == len(logged(folder)) == spent
+
+
+@pytest.mark.slow
 def test_exploring_finds_the_posterior_with_weights(tmp_path, monkeypatch):
     campaign = pilot(tmp_path, monkeypatch)
     explore(campaign, budget=100)
@@ -90,12 +106,8 @@ def test_exploring_finds_the_posterior_with_weights(tmp_path, monkeypatch):
     assert_array_equal(leading.importance, runs.importance)
 
 
-def test_same_key_gives_the_same_design_after_interruptions(tmp_path, monkeypatch):
-    for folder in ("whole", "broken"):
-        (tmp_path / folder).mkdir()
-    whole = pilot(tmp_path / "whole", monkeypatch)
-    explore(whole, budget=61)
-    broken = pilot(tmp_path / "broken", monkeypatch)
+def test_same_key_gives_the_same_design_after_interruptions(whole, tmp_path, monkeypatch):
+    broken = pilot(tmp_path, monkeypatch)
     for reports in (2, 12, 14, 9):  # some end among the runs of a proposal
         left = iter(range(reports))
 
@@ -108,8 +120,8 @@ def test_same_key_gives_the_same_design_after_interruptions(tmp_path, monkeypatc
     broken = Campaign.open(broken.path)
     assert 8 < len(broken.design.thetas) < 20
     explore(broken, budget=61)
-    assert_array_equal(broken.design.thetas, whole.design.thetas)
-    lines = [line.rsplit(" ", 1)[0] for line in logged(tmp_path / "broken")]
+    assert_array_equal(broken.design.thetas, whole[0].design.thetas)
+    lines = [line.rsplit(" ", 1)[0] for line in logged(tmp_path)]
     assert len(lines) - len(set(lines)) == 1  # the check
 
 

@@ -440,7 +440,7 @@ def test_time_saved_is_told_where_the_weights_have_a_certificate(study):
 
 EXPLORING = (
     TOML.replace("thetas = 4", "budget = 40").replace('"none"', '"abc"').replace("m = 3", "m = 2")
-    + "\n[explore]\nbatch = 7\n"
+    + "\n[explore]\nbatch = 12\n"
 )
 
 
@@ -459,8 +459,8 @@ def test_study_proposes_thetas_until_its_budget_is_spent(study):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("batch = 7", "size = 2", r"explore.size: no such key; there are batch, share, safety"),
-        ("batch = 7", "share = 2", r"explore.share: must lie above 0 and be at most 1, got 2"),
+        ("batch = 12", "size = 2", r"explore.size: no such key; there are batch, share, safety"),
+        ("batch = 12", "share = 2", r"explore.share: must lie above 0 and be at most 1, got 2"),
         ("budget = 40", "thetas = 4", r"explore: proposals need a budget, and method abc or none"),
         ('"abc"', '"pseudo_marginal"', r"explore: proposals need a budget"),
     ],

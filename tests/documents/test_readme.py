@@ -17,12 +17,15 @@ jax.monitoring.register_event_duration_secs_listener(
     lambda event, *_, **__: event.endswith("backend_compile_duration") and compiled.append(event)
 )
 """
+LIGHT = "import sys; assert 'scipy.stats' not in sys.modules"  # it takes a second to load
 CAMPAIGN = re.search(r"```python\n((?:(?!```).)*?Campaign.*?)```", README, re.DOTALL)
 
 
 def run(code: str) -> tuple[str, int]:
     """What it prints, and how many programs are compiled for it, or read from those kept."""
-    counted = f"{COUNT}{code}\nprint(len(compiled))"
+    counted = (
+        f"{COUNT}{code}\nimport sys; assert 'scipy.stats' not in sys.modules\nprint(len(compiled))"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", counted], capture_output=True, text=True, check=True
     )
@@ -70,6 +73,7 @@ def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
         assert "Status(total=100, done=100, failed=0" in ran.stdout
 
 
+@pytest.mark.slow
 def test_own_simulator_to_posterior_in_eight_lines() -> None:
     block = re.search(r"```python\n((?:(?!```).)*?from_random.*?)```", README, re.DOTALL)
     assert block is not None

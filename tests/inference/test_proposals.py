@@ -114,6 +114,7 @@ def test_density_is_that_of_the_draws_and_integrates_to_one(proposal):
     assert_allclose(proposal.density(middles), proposal.relative)
 
 
+@pytest.mark.slow
 def test_weights_are_unbiased_and_bounded(problem, proposal):
     """Over two rounds, the weighted mean of a known function is its prior mean."""
     function = lambda v: np.column_stack([v[:, 0], v[:, 1] ** 2, v.prod(1)])  # noqa: E731

@@ -6,12 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import poisson
 
 import owlfi
 from gaussian import gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.assess import is_rippled
 from owlfi.inference.search.curvature import curve
 from owlfi.inference.search.designs import no_designs
@@ -163,6 +165,7 @@ def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
     assert_allclose(end.reach, usual, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_expected_squared_mmd_is_that_of_data_sets():
     """Over 400 data sets of the model itself: 4 Monte Carlo errors."""
     problem = gaussian_problem(n=50)
@@ -242,9 +245,9 @@ def test_curvature_is_that_of_automatic_differentiation():
     """On rows of few and of many columns, plain, and on the scale where a sample is normal."""
     rng = np.random.default_rng(3)
     for d, whitened in ((2, False), (10, False), (10, True)):
-        y, x = (jnp.asarray(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
-        moves, w = jnp.asarray(rng.normal(size=(2, 8, d))), jnp.asarray(rng.normal(size=8))
-        shares = jnp.full(11, 1 / 11)
+        y, x = (as_jax(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
+        moves, w = as_jax(rng.normal(size=(2, 8, d))), as_jax(rng.normal(size=8))
+        shares = as_jax(np.full(11, 1 / 11))
         k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
         if whitened:
             k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
@@ -255,7 +258,7 @@ def test_curvature_is_that_of_automatic_differentiation():
 
         found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
         derivatives = value, jax.grad(value), jax.hessian(value)
-        expected = [jax.jit(function)(jnp.zeros(2)) for function in derivatives]
+        expected = jax.jit(lambda v, all_=derivatives: [f(v) for f in all_])(np.zeros(2))
         assert_allclose(found.value, expected[0], rtol=1e-10)
         assert_allclose(found.gradient, expected[1], rtol=1e-8)
         assert_allclose(found.curvature, expected[2], rtol=1e-7)

@@ -20,6 +20,7 @@ from owlfi.measures import (
     as_measure,
 )
 from owlfi.points.sequences import halton, iid, latin_hypercube, lattice, sobol, tensor_grid
+from owlfi.points.sobol_cells import draw_sobol
 
 KEY = jax.random.key(0)
 
@@ -316,3 +317,13 @@ def test_point_sets_on_the_host_say_so_inside_jit():
 def test_independent_points_can_be_drawn_inside_jit():
     inside = jax.jit(lambda key: iid(key, M, Normal([1, 2], 2)))(KEY)
     assert np.allclose(inside, iid(KEY, M, Normal([1, 2], 2)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 256, 257, 2001])
+@pytest.mark.parametrize("m", [1, 3, 128])
+def test_sobol_points_are_those_of_scipy(dim, m):
+    bits = 52 if dim <= 2000 else 32
+    engine = scipy.stats.qmc.Sobol(dim, bits=bits, rng=np.random.default_rng(m))
+    cells = engine.random_base2((m - 1).bit_length())[:m]
+    drawn = draw_sobol(np.random.default_rng(m), m, dim)
+    np.testing.assert_array_equal(drawn, cells + 0.5 ** (bits + 1))

@@ -160,6 +160,7 @@ def test_same_key_gives_the_same_test():
 # Level and power
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", CHOICES)
 def test_level_is_exact(options):
     """p is uniform on {1/20, ..., 1}: with B = 19, P(p ≤ 0.05) = 0.05 but for ties."""

@@ -24,6 +24,17 @@ def as_jax(array: Any) -> Array:
     return array if isinstance(array, jax.Array) else jax.device_put(array)
 
 
+def take_rows(array: Any, rows: Any) -> Array:
+    """array[rows], by NumPy where it can be: JAX compiles that for each shape.
+
+    >>> take_rows(jnp.arange(4.0), [True, False, True, False])
+    Array([0., 2.], dtype=float64)
+    """
+    if is_traced(array) or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return array[rows]
+    return as_jax(np.asarray(array)[rows])
+
+
 def next_rung(n: int) -> int:
     """The least size that holds n of those that programs are compiled for: 16, 32, 64, ...
 

@@ -15,6 +15,5 @@ def arviz() -> Any:
 def blackjax() -> Any:
     """BlackJAX, which starts JAX when imported: a campaign could then no longer fork."""
     import blackjax as library
-    import blackjax.diagnostics
 
     return library

@@ -36,6 +36,7 @@ def _split(x: Array, switch: float) -> tuple[Array, Array]:
     return jnp.where(below, x, switch), jnp.where(below, switch, x)
 
 
+@jax.jit
 def erfcx(x: Array) -> Array:
     """exp(x²) erfc(x) for x ≥ 0, without overflow."""
     near, far = _split(x, 6.0)
@@ -55,6 +56,7 @@ def lower_gamma(order: int, t: Array) -> Array:
     return jnp.where(t < switch, series, complement)
 
 
+@partial(jax.jit, static_argnums=0)
 def _rising_series(order: int, t: Array) -> Array:
     """Σ_k t^k / (order (order+1) … (order+k)), all terms positive."""
     total = jnp.zeros_like(t)
@@ -76,6 +78,7 @@ def exponential_moment(order: int, x: Array) -> Array:
     return jnp.where(x >= 0, falling, _growing_moment(order, -negative))
 
 
+@partial(jax.jit, static_argnums=0)
 def _growing_moment(order: int, x: Array) -> Array:
     """e^{-x} ∫_0^1 t^order e^{x t} dt for x ≥ 0."""
     switch = 12.0
@@ -89,6 +92,7 @@ def _growing_moment(order: int, x: Array) -> Array:
     return jnp.where(x < switch, jnp.exp(-small) * total, by_parts)
 
 
+@jax.jit
 def log_ndtr(x: Array) -> Array:
     """log Φ(x); JAX's own loses digits in the lower tail."""
     finite = jnp.where(jnp.isinf(x), 0.0, x)
@@ -112,6 +116,7 @@ def log_ndtr_difference(low: Array, high: Array) -> Array:
     return jnp.where(narrow, jnp.log(width) + mean - 0.5 * log(2 * pi), wide)
 
 
+@partial(jax.jit, static_argnums=0)
 def gaussian_moments(order: int, tilt: Array, d: Array) -> list[Array]:
     """φ(d) G_j(tilt + d) for j = 0 … order, with G_j(x) = ∫_0^∞ s^j e^{-xs - s²/2} ds, tilt ≥ 0."""
     x = tilt + d

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.inference.acceptance import (
@@ -157,7 +157,7 @@ class _Selected(NamedTuple):
     def posterior(
         self, problem: Problem, adjusted: Adjusted | None = None, calls: int = 0
     ) -> Posterior:
-        thetas, weights = self.runs.thetas[self.accepted.kept], self.accepted.weights
+        thetas, weights = take_rows(self.runs.thetas, self.accepted.kept), self.accepted.weights
         about, told = self.about, (*problem.warnings, *self.runs.quadrature.warnings)
         told = (*told, *self.runs.warnings)
         if adjusted is None:
@@ -167,7 +167,7 @@ class _Selected(NamedTuple):
         else:
             thetas, about = adjusted.thetas, about | adjusted.about
             weights, told = np.full(len(thetas), 1 / len(thetas)), (*told, *adjusted.warnings)
-        parts = problem.prior.names, thetas, jnp.asarray(weights), self.runs.calls + calls
+        parts = problem.prior.names, thetas, as_jax(weights), self.runs.calls + calls
         return Posterior(*parts, 1, about, told)
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.libraries import blackjax
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.health import tell_few_draws, tell_unmixed
+from owlfi.inference.mixing import count_effective, measure_r_hat
 from owlfi.problem.prior import Prior
 from owlfi.problem.real_line import from_real
 from owlfi.results import Posterior
@@ -25,12 +25,12 @@ def join_chains(
     `about` gains the effective number of draws of each parameter and, of two chains or more, R-hat;
     `warnings` what is wrong with either.
     """
-    theta = from_real(v, prior.bounds).reshape(-1, v.shape[-1])
-    diagnostics = {"effective_draws": blackjax().diagnostics.effective_sample_size}
+    theta = as_jax(np.asarray(from_real(v, prior.bounds)).reshape(-1, v.shape[-1]))
+    chains = np.asarray(v)
+    found = {"effective_draws": count_effective(chains).tolist()}
     if len(v) > 1:
-        diagnostics["r_hat"] = blackjax().diagnostics.potential_scale_reduction
-    found = {name: np.atleast_1d(measure(v)).tolist() for name, measure in diagnostics.items()}
-    weights = jnp.full(len(theta), 1 / len(theta))
+        found["r_hat"] = measure_r_hat(chains).tolist()
+    weights = as_jax(np.full(len(theta), 1 / len(theta)))
     few = tell_few_draws(len(theta), found["effective_draws"], "take more draws")
     told = (*warnings, *few, *tell_unmixed(prior.names, found.get("r_hat", [])))
     return Posterior(prior.names, theta, weights, calls, len(v), about | found, told)

@@ -5,11 +5,11 @@ One beta cannot be right for several parameters: draws of the calibrated posteri
 stretched around their mode until their covariance is that of the estimate.
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy.special import chdtri
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import positive
 from owlfi.inference.minimum_distance import Fit
 from owlfi.inference.search.sandwich import Sandwich
@@ -26,11 +26,13 @@ def calibrated_beta(sandwich: Sandwich) -> float:
     Near the estimate the posterior has precision beta·H, which should be Σ⁻¹ for the sandwich
     covariance Σ: tr(beta·H Σ) = p.
 
+    >>> import jax.numpy as jnp
     >>> nothing = jnp.zeros(2)
     >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 3)))
     25.0
     """
-    return float(sandwich.hessian.shape[0] / jnp.trace(sandwich.hessian @ sandwich.covariance))
+    product = np.asarray(sandwich.hessian) @ np.asarray(sandwich.covariance)
+    return float(len(product) / np.trace(product))
 
 
 def check_beta(beta: float | None) -> None:
@@ -57,10 +59,11 @@ def real_covariance(fit: Fit) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
     """The estimate and its covariance on the real line, at most as wide as the prior."""
     ends = fit.objective.ends
     v = to_real(fit.minimum.theta, ends)
-    slope = jnp.exp(log_slope(v, ends))
-    sd = jnp.sqrt(jnp.diag(fit.sandwich.covariance)) / slope
-    shrink = jnp.minimum(1.0, fit.objective.widths / sd) / slope
-    return v, fit.sandwich.covariance * jnp.outer(shrink, shrink)
+    slope, covariance = np.exp(log_slope(v, ends)), np.asarray(fit.sandwich.covariance)
+    with np.errstate(all="ignore"):  # a parameter that changes nothing
+        sd = np.sqrt(np.diag(covariance)) / slope
+        shrink = np.minimum(1.0, np.asarray(fit.objective.widths) / sd) / slope
+        return v, as_jax(covariance * np.outer(shrink, shrink))
 
 
 def match_covariance(

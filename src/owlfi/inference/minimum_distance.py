@@ -8,7 +8,6 @@ estimate: they are tuned again there, from runs already made, and the search goe
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -177,9 +176,8 @@ class Fit(NamedTuple):
         if observed is None:
             shares = self.objective.fill_shares(shares)
         found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
-        low, high = self.objective.ends
-        moved = found.theta + (self.theta - landing.minimum.theta)[None]
-        return found._replace(theta=jnp.clip(moved, low[None], high[None]))
+        moved = np.asarray(found.theta) + np.asarray(self.theta) - np.asarray(landing.minimum.theta)
+        return found._replace(theta=as_jax(moved.clip(*map(np.asarray, self.objective.ends))))
 
 
 def find_minimum(

@@ -163,6 +163,7 @@ class Target(eqx.Module):
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
 
+@compile_quickly
 def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tuple[Array, Array]:
     noise = jax.random.normal(key, (chains, v.shape[0]))
     return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import take_rows
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
@@ -55,7 +56,7 @@ def simulate_in_chunks(
         for number, part in enumerate(parts):
             yield simulate(
                 problem.simulator,
-                thetas[part],
+                take_rows(thetas, part),
                 quadrature,
                 check=check and number == 0,
                 columns=problem.observed.shape[1],

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import ndtr
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
@@ -128,7 +129,7 @@ def pseudo_marginal(
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
     calls = fit.calls + noise.calls + chains * (len(history) + 1) * noise.calls_a_step
     told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))
-    return announce(join_chains(problem.prior, jnp.asarray(v), calls, about, told))
+    return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
 
 
 def _log_density(

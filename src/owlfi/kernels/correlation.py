@@ -1,9 +1,10 @@
 """Correlations from few rows, that no outlier moves and that can always be inverted."""
 
 import numpy as np
-import scipy
 from jaxtyping import Float
 from scipy.special import ndtri
+
+from owlfi._tools.order import rank_columns
 
 _EVEN = 0.05  # of the variance that independent rows would give
 
@@ -22,7 +23,7 @@ def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d
            [0.8, 1. ]])
     """
     n, d = sample.shape
-    scores = _standardise(ndtri((scipy.stats.rankdata(sample, axis=0) - 0.5) / n))
+    scores = _standardise(ndtri((rank_columns(sample) - 0.5) / n))
     others = 1 - np.eye(d)
     found = others * (scores.T @ scores) / n
     variances = _EVEN * others * ((scores**2).T @ scores**2 / n - found**2) / n

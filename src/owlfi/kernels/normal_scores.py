@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtr
 
+from owlfi._tools.arrays import as_jax
 from owlfi.kernels.base import Kernel, as_samples
 
 _LEVELS = np.linspace(-2.0, 2.0, 9)  # normal quantiles that small samples know, too
@@ -49,7 +50,7 @@ def fit_scores(sample: Float[np.ndarray, "n d"], units: Float[np.ndarray, " d"])
     bends = np.where(tied, 0.0, (quantiles - line) / units)
     chance = _NOISY * _quantile_variances(len(sample)).sum()
     kept = 1 - np.minimum(1.0, chance / np.maximum((bends**2).sum(0), chance))
-    return NormalScores(jnp.asarray(line + kept * bends * units))
+    return NormalScores(as_jax(line + kept * bends * units))
 
 
 def _quantile_variances(n: int) -> np.ndarray:

@@ -28,9 +28,8 @@ from owlfi.measures import (
     as_measure,
     coordinate,
 )
+from owlfi.points.sobol_cells import draw_sobol
 
-_BITS = 52
-_MANY, _FEWER_BITS = 2000, 32  # coordinates whose scrambling would take gigabytes
 _LATTICE_EFFORT = 2**23
 
 
@@ -60,13 +59,7 @@ def sobol(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:
     (256, 2)
     """
     measure, m = _as_size(measure, m)
-    leading, rng = min(measure.dim, scipy.stats.qmc.Sobol.MAXDIM), numpy_generator(key)
-    bits = _BITS if leading <= _MANY else _FEWER_BITS
-    engine = scipy.stats.qmc.Sobol(leading, bits=bits, rng=rng)
-    cells = engine.random_base2((m - 1).bit_length())[:m]
-    inside = cells + 0.5 ** (bits + 1)  # the cells, never at 0
-    rest = rng.random((m, measure.dim - leading))
-    return _to_measure(np.concatenate([inside, rest], 1), measure)
+    return _to_measure(draw_sobol(numpy_generator(key), m, measure.dim), measure)
 
 
 def halton(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s"]:

@@ -1,9 +1,10 @@
 """Do rows depend on their neighbours? A series given as independent rows has errors too small."""
 
 import numpy as np
-import scipy
 from jaxtyping import Float
 from scipy.special import ndtri
+
+from owlfi._tools.order import rank_columns
 
 _FALSE_ALARMS = 5e-5  # of all data sets with independent rows
 _FEWEST, _MOST = 20, 10_000  # rows that are looked at
@@ -50,7 +51,7 @@ def _correlate_neighbours(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     threshold is corrected for it (Cornish and Fisher 1938).
     """
     n, d = rows.shape
-    ranks = scipy.stats.rankdata(rows, axis=0)
+    ranks = rank_columns(rows)
     ranks = ranks - ranks.mean(0)
     spread = np.sqrt((ranks**2).mean(0))
     ranks = ranks / np.where(spread > 0, spread, 1.0)  # constant columns have correlation 0

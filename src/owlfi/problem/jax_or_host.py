@@ -5,7 +5,6 @@ Both have the same loops and derivatives, so that an algorithm is written once.
 
 from collections.abc import Callable
 from functools import partial, wraps
-from operator import itemgetter
 from os import cpu_count
 from typing import Any, TypeVar, cast
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import is_traced
 from owlfi._tools.programs import compile_quickly, map_cases
 from owlfi.problem.spending import take_calls
@@ -104,7 +104,8 @@ class OnHost:
     def map(self, function: Function, cases: Any) -> Any:
         """What the function gives for each case; ValueError where that has not one shape."""
         count = len(jax.tree.leaves(cases)[0])
-        found = [function(jax.tree.map(itemgetter(i), cases)) for i in range(count)]
+        one = (jax.tree.map(lambda leaf, i=i: take_rows(leaf, i), cases) for i in range(count))
+        found = [function(case) for case in one]
         return jax.tree.map(_stack, *found)
 
     def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
@@ -115,12 +116,15 @@ class OnHost:
         self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
     ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
         """By finite differences, which are taken only where y is wanted, and 0 where not."""
-        y, reach = rows(v), self.difference * widths
+        y, reach, at = rows(v), self.difference * np.asarray(widths), np.asarray(v)
         if not wanted(y):
-            return y, jnp.zeros((len(v), *y.shape)), 1
-        pairs = [(rows(v + step), rows(v - step)) for step in jnp.diag(reach)]
-        slopes = [(up - down) / (2 * h) for (up, down), h in zip(pairs, reach, strict=True)]
-        return y, jnp.stack(slopes), self.slope_runs(len(v))
+            return y, as_jax(np.zeros((len(v), *y.shape))), 1
+        slopes = []
+        for h, step in zip(reach, np.diag(reach), strict=True):
+            up, down = (np.asarray(rows(as_jax(place))) for place in (at + step, at - step))
+            with np.errstate(invalid="ignore"):  # ∞ - ∞ where simulations fail
+                slopes.append((up - down) / (2 * h))
+        return y, as_jax(np.stack(slopes)), self.slope_runs(len(v))
 
     def slope_runs(self, p: int) -> int:
         """How often all rows are computed for slopes at most."""
@@ -128,7 +132,7 @@ class OnHost:
 
     def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
         """Second derivatives are unknown, and taken as 0."""
-        return jnp.zeros((len(v), len(v)))
+        return as_jax(np.zeros((len(v), len(v))))
 
 
 class InJaxByStep(OnHost):
@@ -194,7 +198,7 @@ def _stack(*arrays: Array) -> Array:
     shapes = sorted({jnp.shape(array) for array in arrays})
     if len(shapes) > 1:
         raise ValueError(f"y must have one shape at every theta, the generator returned {shapes}")
-    return jnp.stack(arrays)
+    return jnp.stack(arrays) if is_traced(arrays) else as_jax(np.stack(arrays))
 
 
 _JAX, _HOST, _BY_STEP = InJax(), OnHost(), InJaxByStep()

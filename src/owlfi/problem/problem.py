@@ -153,8 +153,8 @@ class Problem(eqx.Module):
         known = quadrature.pilot
         if known is not None:
             return Simulations(known.thetas, quadrature, known.y, known.calls)
-        y = jnp.zeros((0, quadrature.m, self.observed.shape[1]))
-        return Simulations(jnp.zeros((0, len(self.prior.names))), quadrature, y, 0)
+        thetas, y = (0, len(self.prior.names)), (0, quadrature.m, self.observed.shape[1])
+        return Simulations(as_jax(np.zeros(thetas)), quadrature, as_jax(np.zeros(y)), 0)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,13 +6,11 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.ranks import lift
 
 Ends = tuple[Float[Array, " p"], Float[Array, " p"]]
 
@@ -20,6 +18,7 @@ Ends = tuple[Float[Array, " p"], Float[Array, " p"]]
 def to_real(theta: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The real numbers of points strictly inside the intervals.
 
+    >>> import jax.numpy as jnp
     >>> to_real(jnp.array([2.0, 7.0]), (jnp.array([0.0, -jnp.inf]), jnp.array([4.0, jnp.inf])))
     Array([0., 7.], dtype=float64)
     """
@@ -37,6 +36,7 @@ def _to_real(xp: Any, theta: Any, low: Any, high: Any) -> Any:
 def from_real(v: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The inverse of `to_real`.
 
+    >>> import jax.numpy as jnp
     >>> from_real(jnp.zeros(2), (jnp.array([0.0, -jnp.inf]), jnp.array([4.0, jnp.inf])))
     Array([2., 0.], dtype=float64)
     """
@@ -54,11 +54,15 @@ def _from_real(xp: Any, v: Any, low: Any, high: Any) -> Any:
 
 def log_slope(v: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The log of the derivative of `from_real`, which turns densities of theta into those of v."""
-    low, high = (lift(end, v.ndim) for end in ends)
-    both, above, below = _kinds(jnp, low, high)
-    width = jnp.where(both, high - low, 1.0)
-    inside = jnp.log(width) + jax.nn.log_sigmoid(v) + jax.nn.log_sigmoid(-v)
-    return jnp.where(both, inside, jnp.where(above, v, jnp.where(below, -v, 0.0)))
+    return _on_host_or_traced(_log_slope, v, ends)
+
+
+def _log_slope(xp: Any, v: Any, low: Any, high: Any) -> Any:
+    both, above, below = _kinds(xp, low, high)
+    width = xp.where(both, high - low, 1.0)
+    log_sigmoid = log_expit if xp is np else jax.nn.log_sigmoid
+    inside = xp.log(width) + log_sigmoid(v) + log_sigmoid(-v)
+    return xp.where(both, inside, xp.where(above, v, xp.where(below, -v, 0.0)))
 
 
 def _on_host_or_traced(function: Any, points: Any, ends: Ends) -> Float[Array, "... p"]:

@@ -269,5 +269,6 @@ def _draw_designs(
 ) -> Float[Array, "r m s"]:
     """One after the other from a sequence, where points are one: together they fill gaps."""
     if points in SEQUENCES:
-        return as_jax(np.reshape(points(key, count * m, measure), (count, m, measure.dim)))
+        drawn = np.asarray(points(key, count * m, measure))
+    return as_jax(drawn.reshape(count, m, measure.dim))
     return as_jax(np.stack([points(own, m, measure) for own in split_key(key, count)]))

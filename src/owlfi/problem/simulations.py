@@ -4,11 +4,10 @@ from time import perf_counter
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax, numpy_for
+from owlfi._tools.arrays import as_jax, numpy_for, take_rows
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
@@ -40,14 +39,16 @@ class Simulations(eqx.Module):
 
     def at(self, chosen: Any) -> "Simulations":
         """Those at some of the thetas; the calls stay those of all."""
-        importance = None if self.importance is None else self.importance[chosen]
-        parts = self.thetas[chosen], self.quadrature.at(chosen), self.y[chosen]
+        importance = None if self.importance is None else take_rows(self.importance, chosen)
+        thetas, y = (take_rows(array, chosen) for array in (self.thetas, self.y))
+        parts = thetas, self.quadrature.at(chosen), y
         return Simulations(*parts, self.calls, importance, self.warnings)
 
     def join(self, *more: "Simulations") -> "Simulations":
         """These and more on the same design, all from the prior."""
         parts = (self, *more)
-        thetas, y = (jnp.concatenate([getattr(p, name) for p in parts]) for name in ("thetas", "y"))
+        thetas = as_jax(np.concatenate([part.thetas for part in parts]))
+        y = as_jax(np.concatenate([part.y for part in parts]))
         told = tuple(sentence for part in parts for sentence in part.warnings)
         calls = sum(part.calls for part in parts)
         return Simulations(thetas, self.quadrature, y, calls, warnings=told)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_rows
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import show_bars, track_steps
@@ -99,7 +100,7 @@ def two_sample(
     chosen = largest_studentised(statistics) if aggregate else statistics[:, 0]
     about = {"method": "two-sample MMD", "null": null, "pairs": pairs, "n": n, "m": m}
     test = HypothesisTest(
-        float(chosen[0]), *decide(chosen, level), level, jnp.asarray(chosen[1:]), about=about
+        float(chosen[0]), *decide(chosen, level), level, as_jax(np.asarray(chosen)[1:]), about=about
     )
     return announce(replace(test, warnings=_tell(samples, test.rejected)))
 
@@ -182,14 +183,13 @@ def _by_blocks(
     kernels: list[Kernel], samples: tuple[np.ndarray, np.ndarray], relabel: Any, rows: int
 ) -> Float[np.ndarray, "b l"]:
     """The mean of the U-statistics within blocks; rows are relabelled within their block."""
-    totals, weight = jnp.zeros(()), 0
+    totals, weight = np.zeros(()), 0
     parts = list(_split(samples, rows))
     for x, y in track_steps(parts, len(parts), "Two samples"):
-        labels = jnp.asarray(relabel(len(x), len(y)))
-        z = jnp.asarray(np.concatenate([x, y]))
-        block = jnp.stack([_u_statistics(k, z, labels, len(x)) for k in kernels], 1)
+        labels, z = as_jax(relabel(len(x), len(y))), as_jax(np.concatenate([x, y]))
+        block = np.stack([_u_statistics(k, z, labels, len(x)) for k in kernels], 1)
         totals, weight = totals + len(z) * block, weight + len(z)
-    return np.asarray(totals / weight)
+    return totals / weight
 
 
 @eqx.filter_jit

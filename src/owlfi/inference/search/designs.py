@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective
 from owlfi.problem.jax_or_host import compile_where_it_runs
@@ -22,7 +23,7 @@ class Designs(NamedTuple):
 def no_designs(objective: Objective) -> Designs:
     """Where the choice of the points is known to matter little, or by a formula."""
     m, s = objective.points.shape
-    return Designs(jnp.zeros((0, m, s)), jnp.zeros((0, m)))
+    return Designs(as_jax(np.zeros((0, m, s))), as_jax(np.zeros((0, m))))
 
 
 class Simulated(NamedTuple):
@@ -37,7 +38,7 @@ class Simulated(NamedTuple):
         """The designs of which enough is left."""
         if np.asarray(self.enough).all():
             return self
-        return jax.tree.map(lambda leaf: leaf[np.asarray(self.enough)], self)
+        return jax.tree.map(lambda leaf: take_rows(leaf, np.asarray(self.enough)), self)
 
 
 @compile_where_it_runs

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
@@ -232,7 +232,8 @@ def curve_rows(
 
 def where_finite(bend: Float[Array, "p p"]) -> Float[Array, "p p"]:
     """Second derivatives, or 0 where a failed simulation has spoilt them."""
-    return jnp.where(jnp.isfinite(bend).all(), bend, 0.0)
+    xp = numpy_for(bend)
+    return as_jax(xp.where(xp.isfinite(bend).all(), bend, 0.0))
 
 
 def slopes_by_theta(

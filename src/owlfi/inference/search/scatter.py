@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 from owlfi.inference.search.designs import Simulated
@@ -94,12 +95,13 @@ def scatter_around(
     fine = np.asarray(_are_enough(objective, y))
     if fine.sum() < count / 2:
         return None, calls
-    return _regress(objective, centre, spread, xi[fine], y[fine]), calls
+    kept = (as_jax(np.asarray(array)[fine]) for array in (xi, y))
+    return _regress(objective, centre, spread, *kept), calls
 
 
 def scatter_size(p: int) -> int:
     """How many thetas are scattered."""
-    return _PER_TERM * terms(jnp.zeros(p)).shape[0]
+    return _PER_TERM * jax.eval_shape(terms, jax.ShapeDtypeStruct((p,), float)).shape[0]
 
 
 @compile_quickly
@@ -150,13 +152,13 @@ def minimise_inside(scatter: Scatter) -> Found:
 
 def _candidates(p: int) -> Float[Array, "c p"]:
     """Where a minimum is looked for first."""
-    return jnp.concatenate([jnp.zeros((1, p)), _cube(1, _CANDIDATES, p)])
+    return as_jax(np.concatenate([np.zeros((1, p)), _cube(1, _CANDIDATES, p)]))
 
 
 def _cube(number: int, count: int, p: int) -> Float[Array, "n p"]:
     """Evenly spread points ξ."""
     cube = sobol(jax.random.fold_in(jax.random.key(0), number), count, Uniform(dim=p))
-    return EDGE * (2 * cube - 1)
+    return as_jax(EDGE * (2 * np.asarray(cube) - 1))
 
 
 @compile_quickly

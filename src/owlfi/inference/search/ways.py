@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi.inference.search.designs import (
     Designs,
     Simulated,
@@ -130,7 +130,9 @@ class BySlopes:
         """How the embedding moves at the minimum, and other designs there."""
         found, seen, calls = tangent_by_slopes(objective, landing.minimum.theta, designs)
         beside = len(designs.weights) - choose_joint(designs)
-        kept = found._replace(at_designs=found.at_designs[:, np.asarray(seen.enough)])
+        kept = found._replace(
+            at_designs=take_rows(found.at_designs, (slice(None), np.asarray(seen.enough)))
+        )
         return Look(kept, seen.whole(), Calls(int(calls), beside * designs.weights.shape[1]))
 
     def refit_each(

@@ -5,13 +5,14 @@ that are normal there, perhaps after an increasing change of each column, the mi
 about as good as maximum likelihood.
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.correlation import rank_correlation
-from owlfi.kernels.normal_scores import Mapped, fit_scores
+from owlfi.kernels.normal_scores import Mapped, NormalScores, fit_scores
 from owlfi.kernels.spread import measure_spreads, typical_distance
 from owlfi.kernels.transformed import Transformed
 from owlfi.points.sequences import sobol
@@ -43,10 +44,15 @@ def whitened_kernel(observed: Float[Array, "n d"], sample: Float[np.ndarray, "m 
     A column without variance in the sample keeps the unit of the observations; without any there,
     it is left out.
     """
-    spreads = np.asarray(measure_spreads(jnp.asarray(sample)))
+    spreads = np.asarray(measure_spreads(as_jax(sample)))
     units = np.where(spreads > 0, spreads, np.asarray(measure_spreads(observed)))
     scores = fit_scores(sample, np.where(units > 0, units, 1.0))
     kept = np.diag((units > 0).astype(float))
-    matrix = jnp.asarray(np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept)
-    lengthscale = typical_distance(scores(observed) @ matrix.T)
+    matrix = as_jax(np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept)
+    lengthscale = typical_distance(_whiten(scores, matrix, observed))
     return Mapped(Transformed(SquaredExponential(lengthscale), matrix), scores)
+
+
+@compile_quickly
+def _whiten(scores: NormalScores, matrix: Array, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return scores(rows) @ matrix.T

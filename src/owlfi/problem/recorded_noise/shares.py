@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import scipy
 from jaxtyping import Array, Float
 from scipy.special import ndtri
+
+from owlfi._tools.order import rank_columns
 
 
 def share_variation(
@@ -32,6 +33,6 @@ def share_variation(
 
 def _score(columns: np.ndarray) -> np.ndarray:
     """Each column by its ranks, as normal scores; 0 where it is constant."""
-    ranks = scipy.stats.rankdata(columns, axis=0)
+    ranks = rank_columns(columns)
     scores = ndtri((ranks - 0.5) / len(columns))
     return np.where(np.ptp(columns, axis=0) > 0, scores - scores.mean(0), 0.0)
