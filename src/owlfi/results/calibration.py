@@ -150,7 +150,7 @@ class Calibration(Result):
 def bounded_scores(scores: Any) -> Float[np.ndarray, "n p"]:
     """NaN where an interval has no end, so that whatever the truth is, its score is 0."""
     known = np.asarray(scores)
-    return np.where((known == 0) & known.any(0)[None], np.nan, known)
+    return np.where((known == 0) & np.any(known, axis=0, keepdims=True), np.nan, known)
 
 
 def _robust_spread(scores: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " p"]:
