@@ -6,15 +6,13 @@ from scipy.special import ndtri
 
 from owlfi._tools.order import rank_columns
 
-_EVEN = 0.05  # of the variance that independent rows would give
-
 
 def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
     """The correlation of normal scores of the ranks, shrunk a little towards none.
 
     The share of Schäfer and Strimmer (2005) is the variance of all entries over their squares. It
-    suits the entries of independent rows; the inverse of many rows, evenly spread, suffers from
-    it where columns are nearly determined by each other, and takes a twentieth.
+    suits the entries; the inverse suffers from it where columns are nearly determined by each
+    other, and takes as much of it as there are columns for each row.
     Columns without variance have correlation 0 with others.
 
     >>> pairs = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 500)
@@ -26,7 +24,7 @@ def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d
     scores = _standardise(ndtri((rank_columns(sample) - 0.5) / n))
     others = 1 - np.eye(d)
     found = others * (scores.T @ scores) / n
-    variances = _EVEN * others * ((scores**2).T @ scores**2 / n - found**2) / n
+    variances = min(1.0, d / n) * others * ((scores**2).T @ scores**2 / n - found**2) / n
     squares = (found**2).sum()
     share = min(1.0, variances.sum() / squares) if squares > 0 else 1.0
     return np.eye(d) + (1 - share) * found
