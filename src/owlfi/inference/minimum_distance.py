@@ -127,7 +127,7 @@ def minimum_distance(
 class Fit(NamedTuple):
     """The minimum and what is known around it, where the other methods begin."""
 
-    objective: Objective
+    stage: Stage
     assessed: Assessed
     squared_mmd: Float[Array, ""]
     calls: int
@@ -136,6 +136,10 @@ class Fit(NamedTuple):
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
     warnings: tuple[str, ...] = ()
     """What is wrong with it, for the results of all methods that begin here."""
+
+    @property
+    def objective(self) -> Objective:
+        return self.stage.objective
 
     @property
     def minimum(self) -> Minimum:
@@ -222,7 +226,7 @@ def find_minimum(
         spent = wide.calls + more + found.calls.search
         beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
         return Fit(
-            last.objective,
+            last,
             found,
             last.squared_mmd(found.landing.minimum.value),
             spent + beside,

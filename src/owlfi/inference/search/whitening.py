@@ -5,13 +5,14 @@ that are normal there, perhaps after an increasing change of each column, the mi
 about as good as maximum likelihood.
 """
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.correlation import rank_correlation
-from owlfi.kernels.normal_scores import Mapped, fit_scores
+from owlfi.kernels.normal_scores import Mapped, NormalScores, fit_scores
 from owlfi.kernels.spread import measure_spreads, typical_distance
 from owlfi.kernels.transformed import Transformed
 from owlfi.points.sequences import sobol
@@ -37,16 +38,32 @@ def whiten_data(
     return problem.with_kernel(whitened_kernel(problem.observed, fine)), rows
 
 
+class Whitening(eqx.Module):
+    """From rows to coordinates in which a model is about standard normal."""
+
+    scores: NormalScores
+    matrix: Float[Array, "d d"]
+
+    def __call__(self, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return self.scores(rows) @ self.matrix.T
+
+
 def whitened_kernel(observed: Float[Array, "n d"], sample: Float[np.ndarray, "m d"]) -> Kernel:
     """A squared exponential at the median distance of observations that are whitened by a sample.
 
     A column without variance in the sample keeps the unit of the observations; without any there,
     it is left out.
     """
+    whitening = fit_whitening(sample, observed)
+    lengthscale = typical_distance(whitening(observed))
+    return Mapped(Transformed(SquaredExponential(lengthscale), whitening.matrix), whitening.scores)
+
+
+def fit_whitening(sample: Float[np.ndarray, "m d"], observed: Float[Array, "n d"]) -> Whitening:
+    """By a sample of a model, with the units of observations where its columns do not vary."""
     spreads = np.asarray(measure_spreads(jnp.asarray(sample)))
     units = np.where(spreads > 0, spreads, np.asarray(measure_spreads(observed)))
     scores = fit_scores(sample, np.where(units > 0, units, 1.0))
     kept = np.diag((units > 0).astype(float))
-    matrix = jnp.asarray(np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept)
-    lengthscale = typical_distance(scores(observed) @ matrix.T)
-    return Mapped(Transformed(SquaredExponential(lengthscale), matrix), scores)
+    matrix = np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept
+    return Whitening(scores, jnp.asarray(matrix))
