@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.whitening import Whitening, fit_whitening
 from owlfi.kernels.spread import typical_distance
@@ -25,6 +26,7 @@ _ANCHORS = 64
 _CENTRES = 256
 _BLOCK = 256  # rows at a time
 _LEAST = 1e-300
+_STEEP = 8.0  # of the fading, in units of the log
 
 
 class Features(eqx.Module):
@@ -36,8 +38,14 @@ class Features(eqx.Module):
     slopes: Float[Array, "p m d"]
     """How the centres move with each parameter."""
     lengthscales: Float[Array, " l"]
+    limit: Float[Array, ""]
+    """The distance from the model beyond which features fade to 0; infinite where none do."""
 
-    def __call__(self, rows: Float[Array, "n d"]) -> Float[Array, "n q"]:
+    def __call__(self, rows: Float[Array, "n d"]) -> tuple[Float[Array, "n q"], Float[Array, " n"]]:
+        """The features of each row, and its distance from the model.
+
+        The distance is -log of the kernel mean at the smallest lengthscale.
+        """
         x = self.whitening(rows)
         to_centres = _square_distances(x, self.centres)
         to_anchors = _square_distances(x, self.anchors)
@@ -48,7 +56,13 @@ class Features(eqx.Module):
             near = jnp.exp(-0.5 * to_centres / l2)
             columns += [near.mean(1)[:, None], (near[None] * moved).mean(2).T / l2]
         columns += [jnp.exp(-0.5 * to_anchors / l2) for l2 in self.lengthscales**2]
-        return jnp.concatenate(columns, 1)
+        found = jnp.concatenate(columns, 1)
+        distances = -jnp.log(jnp.maximum(found[:, 0], _LEAST))
+        return found * jax.nn.sigmoid(_STEEP * (self.limit - distances))[:, None], distances
+
+    def fade(self, limit: float) -> "Features":
+        """The same for rows within a distance from the model."""
+        return eqx.tree_at(lambda f: f.limit, self, as_jax(np.float64(limit)))
 
     @property
     def shared(self) -> int:
@@ -72,11 +86,12 @@ def make_features(
 ) -> Features:
     """From simulations at an estimate, and how they move with theta."""
     y = np.asarray(rows)[:_CENTRES]
-    whitening = fit_whitening(np.asarray(rows), np.asarray(observed))
-    centres, moved = _move(whitening, y, np.asarray(slopes)[:, :_CENTRES])
+    whitening = fit_whitening(np.asarray(rows), observed)
+    centres, moved = _move(whitening, as_jax(y), as_jax(np.asarray(slopes)[:, :_CENTRES]))
     unit = float(typical_distance(centres, name="simulations at the estimate"))
     lengthscales = jnp.asarray(unit * np.array(SCALES))
-    return Features(whitening, centres[:_ANCHORS], centres, moved, lengthscales)
+    none = as_jax(np.float64(np.inf))
+    return Features(whitening, centres[:_ANCHORS], centres, moved, lengthscales, none)
 
 
 @compile_quickly
@@ -91,7 +106,7 @@ class Summed(eqx.Module):
     mean: Float[Array, " q"]
     covariance: Float[Array, "q q"]
     distances: Float[Array, " n"]
-    """-log of the kernel mean at the smallest lengthscale: how far each row is from the model."""
+    """Of each row from the model."""
 
 
 @compile_quickly
@@ -101,19 +116,14 @@ def sum_features(
     """Weighted mean and covariance, block by block: memory does not grow with the rows."""
 
     def add(sums: tuple[Array, Array], block: tuple[Array, Array]) -> tuple[Any, Array]:
-        found = features(block[0])
+        found, far = features(block[0])
         weighted = found * block[1][:, None]
-        return (sums[0] + weighted.sum(0), sums[1] + weighted.T @ found), measure_distances(found)
+        return (sums[0] + weighted.sum(0), sums[1] + weighted.T @ found), far
 
-    q = jax.eval_shape(features, rows[:1]).shape[1]
+    q = jax.eval_shape(features, rows[:1])[0].shape[1]
     blocks = _cut(rows), _cut(shares, fill=0.0)
     (mean, second), far = jax.lax.scan(add, (jnp.zeros(q), jnp.zeros((q, q))), blocks)
     return Summed(mean, second - mean[:, None] * mean[None], far.reshape(-1)[: len(rows)])
-
-
-def measure_distances(found: Float[Array, "n q"]) -> Float[Array, " n"]:
-    """From the first feature, the kernel mean at the smallest lengthscale."""
-    return -jnp.log(jnp.maximum(found[:, 0], _LEAST))
 
 
 @compile_quickly
@@ -121,7 +131,7 @@ def weigh_features(
     features: Features, rows: Float[Array, "n d"], weighting: Float[Array, "p q"]
 ) -> Float[Array, "p n"]:
     """B f(x) of each row, block by block."""
-    found = jax.lax.map(lambda block: features(block) @ weighting.T, _cut(rows))
+    found = jax.lax.map(lambda block: features(block)[0] @ weighting.T, _cut(rows))
     return found.reshape(-1, len(weighting))[: len(rows)].T
 
 

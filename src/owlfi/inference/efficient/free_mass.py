@@ -27,11 +27,13 @@ _HALVINGS = 3
 _SETTLED = 0.3  # standard errors that a round may move theta, to be the last one
 _NEAR = 0.03  # standard errors of a step that need not be taken
 _LEAST_MASS = 0.05
+_GUARDED = (0.8, 0.9, 0.99, 0.99, 0.99)  # of the simulations, that are near: round by round
 
 
 class Balance(NamedTuple):
     """Theta and mass, and what they were found by."""
 
+    model: Model
     theta: Float[np.ndarray, " p"]
     mass: float
     """Of the observations that were kept."""
@@ -44,8 +46,12 @@ class Balance(NamedTuple):
     kept: Float[np.ndarray, " n"]
     """1 for observations, 0 for those that do not fit."""
     chances: Float[np.ndarray, " n"]
+    far: Float[np.ndarray, " n"]
+    """How far each observation is from the model."""
     errors: Float[np.ndarray, "a a"]
     """The covariance of theta and mass over data sets."""
+    coarseness: float
+    """The standard error that the points make, over that of the data."""
     settled: bool
     calls: int
 
@@ -64,31 +70,56 @@ def balance(
     theta: Float[np.ndarray, " p"],
     ends: Ends,
     widths: Float[np.ndarray, " p"],
+    distances: Float[np.ndarray, " m"] | None = None,
 ) -> Balance | None:
-    """From a first estimate; None where parameters are not told apart there."""
+    """From a first estimate; None where parameters are not told apart there.
+
+    distances: of simulations from the model; where given, only rows near the model count, of data
+        and simulations alike, the nearest in the first rounds.
+    """
     n, calls, settled = len(observed), 0, False
+    shares = (None,) * _ROUNDS if distances is None else _GUARDED
     mass = 1.0
     far = np.asarray(sum_features(model.features, observed, as_jax(np.full(n, 1 / n))).distances)
-    for _ in range(_ROUNDS):
+    for share in shares:
+        if distances is not None and share is not None:
+            model = model.fade(float(np.quantile(distances, share)))
         moments, spent = model.look(to_real(as_jax(theta), ends))
+        distances = moments.distances
         chances = chances_of(far, moments.distances)
         kept = 1.0 - find_outliers(chances)
         if kept.sum() <= len(theta) + 1:
             return None
         data = sum_features(model.features, observed, as_jax(kept / kept.sum()))
         weighting = choose_weighting(model.features, moments, mass, widths)
-        errors = None if weighting is None else _errors(weighting, moments, mass, data, kept.sum())
-        if weighting is None or errors is None:
+        measured = (
+            None if weighting is None else _errors(weighting, moments, mass, data, kept.sum())
+        )
+        if weighting is None or measured is None:
             return None
+        errors, coarseness = measured
         begin = Place(theta, mass, moments.mean)
         ended, more = _descend(model, begin, weighting, moments, data, errors, ends)
         calls += spent + more
         moved = np.abs(ended.theta - theta) / np.sqrt(np.diagonal(errors)[:-1])
         theta, mass = ended.theta, ended.mass
         found = Balance(
-            theta, mass, weighting, moments, ended.mean, data, kept, chances, errors, False, calls
+            model,
+            theta,
+            mass,
+            weighting,
+            moments,
+            ended.mean,
+            data,
+            kept,
+            chances,
+            far,
+            errors,
+            coarseness,
+            False,
+            calls,
         )
-        if moved.max() < _SETTLED:
+        if moved.max() < _SETTLED and share in (None, shares[-1]):
             settled = True
             break
     return found._replace(settled=settled)
@@ -96,8 +127,8 @@ def balance(
 
 def _errors(
     weighting: Weighting, moments: Moments, mass: float, data: Summed, n: float
-) -> Float[np.ndarray, "a a"] | None:
-    """The covariance over data sets, and over designs of the simulations.
+) -> tuple[Float[np.ndarray, "a a"], float] | None:
+    """The covariance over data sets and designs of the simulations, and what these add.
 
     The observations' own covariance has n - p - 1 degrees of freedom, the model's gives the others.
     """
@@ -112,7 +143,8 @@ def _errors(
     moved = mass * moments.means[:, weighting.columns] @ found[0].T
     designs = np.cov(moved.T, ddof=1) / len(moved)
     over_data = over_data / max(free, 1 / n) / n
-    return over_data + _smooth(designs, over_data)
+    worst = float(np.sqrt((np.diagonal(designs) / np.diagonal(over_data))[:-1].max()))
+    return over_data + _smooth(designs, over_data), worst
 
 
 def _smooth(designs: Float[np.ndarray, "a a"], data: Float[np.ndarray, "a a"]) -> np.ndarray:
@@ -157,7 +189,9 @@ def _descend(
     return place, calls
 
 
-def _move(model: Model, place: Place, step: Float[np.ndarray, " a"], ends: Ends) -> tuple[Place, int]:
+def _move(
+    model: Model, place: Place, step: Float[np.ndarray, " a"], ends: Ends
+) -> tuple[Place, int]:
     """Along a step, which is straight on the real line."""
     v = np.asarray(to_real(as_jax(place.theta), ends))
     slope = np.exp(np.asarray(log_slope(as_jax(v), ends)))

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.programs import compile_quickly
-from owlfi.inference.efficient.features import Features, make_features, measure_distances
+from owlfi.inference.efficient.features import Features, make_features
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.scatter import Scatter, terms
 from owlfi.inference.search.stage import Stage
@@ -50,6 +50,10 @@ class Simulated(eqx.Module):
     weights: Float[Array, "r m"]
     features: Features
 
+    def fade(self, limit: float) -> "Simulated":
+        """The same with features of rows near the model alone."""
+        return eqx.tree_at(lambda s: s.features, self, self.features.fade(limit))
+
     def look(self, v: Float[Array, " p"]) -> tuple[Moments, int]:
         """Everything at a place, and the calls it took."""
         rows = self.objective.rows_with_slopes(v)
@@ -71,14 +75,25 @@ class Scattered(eqx.Module):
     """
 
     scatter: Scatter
+    near: Simulated
+    """On the designs, for the centre."""
     known: Float[np.ndarray, "t q"]
     """The mean of the features at each of the scattered thetas."""
     centre: Moments
-    features: Features
+
+    @property
+    def features(self) -> Features:
+        return self.near.features
+
+    def fade(self, limit: float) -> "Scattered":
+        """The same with features of rows near the model alone; the centre is simulated again."""
+        return scattered(self.scatter, self.near.fade(limit))[0]
 
     def look(self, v: Float[Array, " p"]) -> tuple[Moments, int]:
         steepness = np.exp(np.asarray(log_slope(v, self.scatter.objective.ends)))
-        halves = [self._slopes(v, half) / steepness for half in (slice(0, None, 2), slice(1, None, 2))]
+        halves = [
+            self._slopes(v, half) / steepness for half in (slice(0, None, 2), slice(1, None, 2))
+        ]
         means = self.centre.means + (self.mean(v)[0] - self.centre.mean)[None]
         return self.centre._replace(means=means, slopes=np.stack(halves)), 0
 
@@ -126,15 +141,28 @@ def model_around(
     model = Simulated(others, weights[1:], features)
     if scatter is None:
         return model, calls
-    at_centre, more = _look_without_slopes(model, scatter.centre)
-    known = np.asarray(_means_at(features, scatter.y, scatter.weights))
-    return Scattered(scatter, known, at_centre, features), calls + more
+    found, more = scattered(scatter, model)
+    return found, calls + more
+
+
+def scattered(scatter: Scatter, near: Simulated) -> tuple[Scattered, int]:
+    """The model around the centre of a scatter, and the calls of simulations there."""
+    y = near.objective.rows(scatter.centre)
+    means, _, covariances, distances = _moments(near, y, jnp.zeros((0, *y.shape)))
+    parts: Any = map(np.asarray, (means, jnp.zeros((2, 0, 0)), covariances, distances))
+    known = np.asarray(_means_at(near.features, scatter.y, scatter.weights))
+    return Scattered(scatter, near, known, Moments(*parts)), len(y)
+
+
+def count_designs(m: int) -> int:
+    """Of m points, that are simulated at each theta."""
+    return int(np.clip(2 * -(-_ROWS // (2 * m)), *_DESIGNS))
 
 
 def _draw(key: Key[Array, ""], rule: Rule, stage: Stage) -> tuple[Array, Array]:
     """Designs of the rule, the first one for the features; independent ones where it has none."""
     m = stage.objective.m
-    count = int(np.clip(2 * -(-_ROWS // (2 * m)), *_DESIGNS)) + 1
+    count = count_designs(m) + 1
     drawn = rule.redraw(key, stage.problem, stage.quadrature, count)
     if drawn is None:
         u = stage.problem.simulator.measure.sample(key, count * m)
@@ -159,7 +187,7 @@ def _moments(model: Simulated, y: Array, slopes: Array) -> tuple[Array, Array, A
 def _spread(model: Simulated, y: Array, fine: Array) -> tuple[Array, Array]:
     """Covariances with equal weights: others may make them indefinite."""
     r, m = model.weights.shape
-    found = model.features(y)
+    found, distances = model.features(y)
     cut, good = found.reshape(r, m, -1), fine.reshape(r, m)
 
     def spread(half: slice) -> Array:
@@ -169,13 +197,13 @@ def _spread(model: Simulated, y: Array, fine: Array) -> tuple[Array, Array]:
         return (centred * shares[:, None]).T @ centred
 
     covariances = jnp.stack([spread(slice(0, None, 2)), spread(slice(1, None, 2))])
-    return covariances, measure_distances(found)
+    return covariances, distances
 
 
 def _average(model: Simulated, rows: Array, weights: Array) -> Float[Array, "r q"]:
     """The mean of the features on each design."""
     r, m = model.weights.shape
-    weighted = model.features(rows) * (weights * r)[:, None]
+    weighted = model.features(rows)[0] * (weights * r)[:, None]
     return weighted.reshape(r, m, -1).sum(1)
 
 
@@ -186,13 +214,6 @@ def _means(model: Simulated, y: Array) -> Float[Array, "r q"]:
     return jnp.where(finished.enough, means, jnp.nan)
 
 
-def _look_without_slopes(model: Simulated, v: Float[Array, " p"]) -> tuple[Moments, int]:
-    y = model.objective.rows(v)
-    means, _, covariances, distances = _moments(model, y, jnp.zeros((0, *y.shape)))
-    parts: Any = map(np.asarray, (means, jnp.zeros((2, 0, 0)), covariances, distances))
-    return Moments(*parts), len(y)
-
-
 @compile_quickly
 def _means_at(features: Features, y: Array, weights: Array) -> Float[Array, "t q"]:
-    return jax.lax.map(lambda pair: pair[1] @ features(pair[0]), (y, weights))
+    return jax.lax.map(lambda pair: pair[1] @ features(pair[0])[0], (y, weights))

@@ -1,7 +1,7 @@
 """Which observations the model would hardly ever give: their chance, and how many are too many.
 
-The distance of a row from the model is the -log of its kernel mean there. Its chance is the share of
-simulated rows that are as far; beyond the farthest of them, a generalised Pareto tail goes on.
+The distance of a row from the model is the -log of its kernel mean there. Its chance is the share
+of simulated rows that are as far; beyond the farthest of them, a generalised Pareto tail goes on.
 """
 
 import numpy as np

@@ -1,40 +1,44 @@
 """From the estimate of plain MMD to the efficient one, with its errors and what to doubt."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.arrays import as_jax
-from owlfi.inference.efficient.features import weigh_features
-from owlfi.inference.efficient.free_mass import Balance, balance
-from owlfi.inference.efficient.misfit import misfit_of
-from owlfi.inference.efficient.moments import Model, model_around
-from owlfi.inference.efficient.weighting import full_weights
+from owlfi._tools.checks import brief
+from owlfi.inference.efficient.doubts import SHORT, UNKNOWN, describe_refined
+from owlfi.inference.efficient.free_mass import balance
+from owlfi.inference.efficient.moments import Model, count_designs, model_around
+from owlfi.inference.efficient.refined import Refined, describe_balance
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
+from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
+_ROUNDS = 2  # mostly, each with slopes once and two steps
 
-class Refined(NamedTuple):
-    """The efficient estimate."""
 
-    theta: Float[np.ndarray, " p"]
-    covariance: Float[np.ndarray, "p p"]
-    mass: float
-    """The share of the observations that the model explains."""
-    mass_error: float
-    misfit: float
-    """The chance of so large a difference between the features of data and model."""
-    chances: Float[np.ndarray, " n"]
-    outliers: Float[np.ndarray, " n"]
-    """1 for observations that were left out."""
-    influence: Float[np.ndarray, "p n"]
-    """By how many standard errors each observation moves each parameter."""
-    settled: bool
-    model: Model
-    balance: Balance
+class Outcome(NamedTuple):
+    """The efficient estimate, None where there is none, and what to know of it."""
+
+    refined: Refined | None
+    calls: int
+    gradient_calls: int
+    warnings: tuple[str, ...]
+
+
+def as_discrepancy(value: Any) -> str:
+    """Raises ValueError for another word."""
+    if not (isinstance(value, str) and value in ("mmd", "efficient")):
+        raise ValueError(f"discrepancy must be 'mmd' or 'efficient', got {brief(value)}")
+    return value
+
+
+def expect_refinement(m: int, problem: Problem) -> int:
+    """The calls of `refine`, about."""
+    rows, slopes = count_designs(m) * m, problem.simulator.slope_calls
+    return slopes(m) + _ROUNDS * (slopes(rows) + 2 * rows)
 
 
 def refine(
@@ -43,40 +47,50 @@ def refine(
     stage: Stage,
     theta: Float[Array, " p"],
     scatter: Scatter | None,
+) -> Outcome:
+    """The efficient estimate near a first one.
+
+    scatter: simulations around the first one, where the simulator is rough.
+    """
+    try:
+        found, calls = _refine(key, rule, stage, theta, scatter)
+    except KeyboardInterrupt:  # calls that are spent end work in the same way
+        return Outcome(None, 0, 0, (SHORT,))
+    told = (UNKNOWN,) if found is None else describe_refined(stage, found)
+    derivatives = 0 if scatter is not None else stage.problem.simulator.derivative_calls(calls)
+    return Outcome(found, calls, derivatives, told)
+
+
+def _refine(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[Array, " p"],
+    scatter: Scatter | None,
 ) -> tuple[Refined | None, int]:
-    """The efficient estimate near a first one, and the calls; None where it cannot be had."""
-    ends, widths = stage.problem.prior.bounds, np.asarray(stage.widths)
-    model, calls = model_around(key, rule, stage, to_real(theta, ends), scatter)
+    v = to_real(theta, stage.problem.prior.bounds)
+    model, calls = model_around(key, rule, stage, v, scatter)
     if model is None:
         return None, calls
-    found = balance(model, stage.problem.observed, np.asarray(theta), ends, widths)
-    if found is None or not np.isfinite(found.theta).all():
+    found = _seek(model, stage, np.asarray(theta))
+    if found is None:
         return None, calls
-    return _describe(model, stage.problem.observed, found), calls + found.calls
+    calls += found.balance.calls
+    if found.needs_guard:
+        guarded = _seek(model, stage, found.theta, found.balance.moments.distances)
+        if guarded is not None:
+            found, calls = guarded, calls + guarded.balance.calls
+    return found, calls
 
 
-def _describe(model: Model, observed: Float[Array, "n d"], found: Balance) -> Refined | None:
-    weights = full_weights(found.weighting, found.moments, found.mass)
-    if weights is None:
+def _seek(
+    model: Model,
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    distances: Float[np.ndarray, " m"] | None = None,
+) -> Refined | None:
+    observed, ends = stage.problem.observed, stage.problem.prior.bounds
+    found = balance(model, observed, theta, ends, np.asarray(stage.widths), distances)
+    if found is None or not np.isfinite(found.theta).all():
         return None
-    n, kept = len(found.kept), float(found.kept.sum())
-    p = len(found.theta)
-    weighting = np.zeros((p, len(found.mean)))
-    weighting[:, found.weighting.columns] = weights[0][:p]
-    pulled = np.asarray(weigh_features(model.features, observed, as_jax(weighting)))
-    pulled = (pulled - found.mass * (weighting @ found.mean)[:, None]) * found.kept
-    covariance = found.errors[:p, :p]
-    share = kept / n
-    return Refined(
-        found.theta,
-        covariance,
-        share * found.mass,
-        share * float(np.sqrt(found.errors[p, p])),
-        misfit_of(found, weights, kept),
-        found.chances,
-        1.0 - found.kept,
-        pulled / kept / np.sqrt(np.diagonal(covariance))[:, None],
-        found.settled,
-        model,
-        found,
-    )
+    return describe_balance(observed, found)

@@ -65,7 +65,7 @@ def cross_covariance(
 
     spread: the covariance of the features of an observation; the model's where left out.
     """
-    total = 0.0
+    total = np.zeros((moments.slopes.shape[2] + 1,) * 2)
     for own, other in ((0, 1), (1, 0)):
         seen = moments.covariances[other] if spread is None else spread
         part = moments.covariances[own]
