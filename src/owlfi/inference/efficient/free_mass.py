@@ -25,7 +25,7 @@ _ROUNDS = 4
 _STEPS = 4
 _HALVINGS = 3
 _SETTLED = 0.3  # standard errors that a round may move theta, to be the last one
-_NEAR = 0.03  # standard errors of a step that need not be taken
+_NEAR = 0.1  # standard errors of a step that need not be taken
 _LEAST_MASS = 0.05
 _GUARDED = (0.8, 0.9, 0.99, 0.99, 0.99)  # of the simulations, that are near: round by round
 

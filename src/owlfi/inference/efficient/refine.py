@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import brief
 from owlfi.inference.efficient.doubts import SHORT, UNKNOWN, describe_refined
 from owlfi.inference.efficient.free_mass import balance
@@ -16,6 +17,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
+_ROOM = 0.02  # of the width of the prior, between its ends and the beginning
 _ROUNDS = 2  # mostly, each with slopes once and two steps
 
 
@@ -68,11 +70,12 @@ def _refine(
     theta: Float[Array, " p"],
     scatter: Scatter | None,
 ) -> tuple[Refined | None, int]:
-    v = to_real(theta, stage.problem.prior.bounds)
+    inside = _step_inside(stage, np.asarray(theta))
+    v = to_real(as_jax(inside), stage.problem.prior.bounds)
     model, calls = model_around(key, rule, stage, v, scatter)
     if model is None:
         return None, calls
-    found = _seek(model, stage, np.asarray(theta))
+    found = _seek(model, stage, inside)
     if found is None:
         return None, calls
     calls += found.balance.calls
@@ -81,6 +84,13 @@ def _refine(
         if guarded is not None:
             found, calls = guarded, calls + guarded.balance.calls
     return found, calls
+
+
+def _step_inside(stage: Stage, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+    """Off the ends of the prior, where simulations may no longer vary."""
+    low, high = map(np.asarray, stage.problem.prior.bounds)
+    room = _ROOM * np.asarray(stage.widths)
+    return np.clip(theta, low + room, high - room)
 
 
 def _seek(
