@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import jax
@@ -139,7 +139,7 @@ def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
 def fit(key: Key[Array, ""], problem: Problem, task: Task, method: str) -> Record:
     """One estimate with what it says of itself."""
     discrepancy = "efficient" if method == "efficient" else "mmd"
-    options = {"starts": 8, "refined": 1, "whiten": problem.observed.shape[1] > 1}
+    options: dict[str, Any] = {"starts": 8, "refined": 1, "whiten": problem.observed.shape[1] > 1}
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -233,7 +233,7 @@ def picture(records: list[Record]) -> Figure:
     axes, places = figure.subplots(), np.arange(len(results))
     for shift, method, color in ((-0.18, "plain MMD", "0.6"), (0.18, "efficient", "C0")):
         ratios = [
-            cell[method]["rmse"] / cell.get("MLE", cell["plain MMD"])["rmse"]
+            cell[method]["rmse"] / cell["MLE" if "MLE" in cell else "plain MMD"]["rmse"]
             for cell in results.values()
         ]
         axes.barh(places + shift, ratios, 0.36, color=color, label=method)
