@@ -21,10 +21,11 @@ from owlfi.inference.efficient.weighting import (
 )
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
-_ROUNDS = 4
-_STEPS = 4
-_HALVINGS = 3
-_SETTLED = 0.3  # standard errors that a round may move theta, to be the last one
+_ROUNDS = 8  # two or three mostly
+_STEPS = 2  # of a round
+_TRIES = (1.0, 0.3)  # of a step, until one helps
+_NOTHING = 0.3  # standard errors that a round may move theta, to be the last one
+_SETTLED = 1.0  # the same where there are no more rounds
 _NEAR = 0.1  # standard errors of a step that need not be taken
 _LEAST_MASS = 0.05
 _GUARDED = (0.8, 0.9, 0.99, 0.99, 0.99)  # of the simulations, that are near: round by round
@@ -52,8 +53,14 @@ class Balance(NamedTuple):
     """The covariance of theta and mass over data sets."""
     coarseness: float
     """The standard error that the points make, over that of the data."""
-    settled: bool
+    moved: float
+    """Standard errors that the last round moved theta."""
     calls: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether more rounds would hardly move it."""
+        return self.moved < _SETTLED
 
 
 class Place(NamedTuple):
@@ -77,52 +84,53 @@ def balance(
     distances: of simulations from the model; where given, only rows near the model count, of data
         and simulations alike, the nearest in the first rounds.
     """
-    n, calls, settled = len(observed), 0, False
     shares = (None,) * _ROUNDS if distances is None else _GUARDED
-    mass = 1.0
-    far = np.asarray(sum_features(model.features, observed, as_jax(np.full(n, 1 / n))).distances)
+    equal = as_jax(np.full(len(observed), 1 / len(observed)))
+    far = np.asarray(sum_features(model.features, observed, equal).distances)
+    mass, calls = 1.0, 0
+    found: Balance | None = None
     for share in shares:
         if distances is not None and share is not None:
             model = model.fade(float(np.quantile(distances, share)))
-        moments, spent = model.look(to_real(as_jax(theta), ends))
-        distances = moments.distances
-        chances = chances_of(far, moments.distances)
-        kept = 1.0 - find_outliers(chances)
-        if kept.sum() <= len(theta) + 1:
+        found = _take_round(model, observed, far, theta, mass, ends, widths)
+        if found is None:
             return None
-        data = sum_features(model.features, observed, as_jax(kept / kept.sum()))
-        weighting = choose_weighting(model.features, moments, mass, widths)
-        measured = (
-            None if weighting is None else _errors(weighting, moments, mass, data, kept.sum())
-        )
-        if weighting is None or measured is None:
-            return None
-        errors, coarseness = measured
-        begin = Place(theta, mass, moments.mean)
-        ended, more = _descend(model, begin, weighting, moments, data, errors, ends)
-        calls += spent + more
-        moved = np.abs(ended.theta - theta) / np.sqrt(np.diagonal(errors)[:-1])
-        theta, mass = ended.theta, ended.mass
-        found = Balance(
-            model,
-            theta,
-            mass,
-            weighting,
-            moments,
-            ended.mean,
-            data,
-            kept,
-            chances,
-            far,
-            errors,
-            coarseness,
-            False,
-            calls,
-        )
-        if moved.max() < _SETTLED and share in (None, shares[-1]):
-            settled = True
+        theta, mass, distances = found.theta, found.mass, found.moments.distances
+        calls += found.calls
+        if found.moved < _NOTHING and share in (None, shares[-1]):
             break
-    return found._replace(settled=settled)
+    return None if found is None else found._replace(calls=calls)
+
+
+def _take_round(
+    model: Model,
+    observed: Float[Array, "n d"],
+    far: Float[np.ndarray, " n"],
+    theta: Float[np.ndarray, " p"],
+    mass: float,
+    ends: Ends,
+    widths: Float[np.ndarray, " p"],
+) -> Balance | None:
+    """Observations that fit, a weighting and some steps by what is simulated at theta."""
+    moments, calls = model.look(to_real(as_jax(theta), ends))
+    chances = chances_of(far, moments.distances)
+    kept = 1.0 - find_outliers(chances)
+    if kept.sum() <= len(theta) + 1:
+        return None
+    data = sum_features(model.features, observed, as_jax(kept / kept.sum()))
+    weighting = choose_weighting(model.features, moments, mass, widths)
+    if weighting is None:
+        return None
+    measured = _errors(weighting, moments, mass, data, kept.sum())
+    if measured is None:
+        return None
+    errors, coarseness = measured
+    begin = Place(theta, mass, moments.mean)
+    end, more = _descend(model, begin, weighting, moments, data, errors, ends)
+    moved = np.abs(end.theta - theta) / np.sqrt(np.diagonal(errors)[:-1])
+    at_end = end.theta, end.mass, weighting, moments, end.mean
+    seen = data, kept, chances, far
+    return Balance(model, *at_end, *seen, errors, coarseness, float(moved.max()), calls + more)
 
 
 def _errors(
@@ -178,8 +186,8 @@ def _descend(
         if np.abs(step / units).max() < _NEAR:
             break
         value = rest(place) @ w @ rest(place)
-        for halving in range(_HALVINGS):
-            tried, spent = _move(model, place, step / 2**halving, ends)
+        for share in _TRIES:
+            tried, spent = _move(model, place, share * step, ends)
             calls += spent
             if rest(tried) @ w @ rest(tried) < value:
                 break

@@ -10,14 +10,17 @@ from owlfi._tools.checks import brief
 from owlfi.inference.efficient.doubts import SHORT, UNKNOWN, describe_refined
 from owlfi.inference.efficient.free_mass import balance
 from owlfi.inference.efficient.moments import Model, count_designs, model_around
-from owlfi.inference.efficient.refined import Refined, describe_balance
+from owlfi.inference.efficient.refined import MISFIT, Refined, describe_balance
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.ways import BySlopes
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
 _ROOM = 0.02  # of the width of the prior, between its ends and the beginning
+_MORE_ROOM = 0.2  # the same, of estimates that outliers may have drawn there
+_NEAREST = 0.8  # of the observations
 _ROUNDS = 2  # mostly, each with slopes once and two steps
 
 
@@ -70,27 +73,66 @@ def _refine(
     theta: Float[Array, " p"],
     scatter: Scatter | None,
 ) -> tuple[Refined | None, int]:
-    inside = _step_inside(stage, np.asarray(theta))
-    v = to_real(as_jax(inside), stage.problem.prior.bounds)
-    model, calls = model_around(key, rule, stage, v, scatter)
-    if model is None:
-        return None, calls
-    found = _seek(model, stage, inside)
-    if found is None:
-        return None, calls
-    calls += found.balance.calls
-    if found.needs_guard:
+    """Once more from the nearest observations, where others do not fit: outliers hide others."""
+    found, model, calls = _seek_near(key, rule, stage, np.asarray(theta), scatter)
+    if found is None or model is None:
+        return found, calls
+    drawn = bool(found.left_out.any()) and _is_at_end(stage, found.theta)
+    if not (found.needs_guard or drawn):
+        return found, calls
+    if scatter is None:
+        start, spent = _fit_nearest(stage, found)
+        other, other_model, more = _seek_near(key, rule, stage, start, None)
+        calls += spent + more
+        if other is not None and other.misfit >= min(found.misfit, MISFIT):
+            found, model = other, other_model
+    if found.needs_guard and model is not None:
         guarded = _seek(model, stage, found.theta, found.balance.moments.distances)
         if guarded is not None:
             found, calls = guarded, calls + guarded.balance.calls
     return found, calls
 
 
-def _step_inside(stage: Stage, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+def _seek_near(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    scatter: Scatter | None,
+) -> tuple[Refined | None, Model | None, int]:
+    """With features that are made at theta."""
+    inside = _step_inside(stage, theta)
+    v = to_real(as_jax(inside), stage.problem.prior.bounds)
+    model, calls = model_around(key, rule, stage, v, scatter)
+    if model is None:
+        return None, None, calls
+    found = _seek(model, stage, inside)
+    return found, model, calls + (0 if found is None else found.balance.calls)
+
+
+def _fit_nearest(stage: Stage, found: Refined) -> tuple[Float[np.ndarray, " p"], int]:
+    """The plain estimate of the observations without the farthest ones, and the calls of it."""
+    far, objective = found.balance.far, stage.objective
+    near = (far <= np.quantile(far, _NEAREST)).astype(float)
+    shares = objective.fill_shares(as_jax(near / near.sum())[None])[0]
+    start = _step_inside(stage, found.theta, _MORE_ROOM)
+    landing = BySlopes().search(objective.with_data(objective.observed, shares), as_jax(start))
+    theta = np.asarray(landing.minimum.theta)
+    return np.where(np.isfinite(theta), theta, start), int(landing.minimum.calls)
+
+
+def _step_inside(
+    stage: Stage, theta: Float[np.ndarray, " p"], share: float = _ROOM
+) -> Float[np.ndarray, " p"]:
     """Off the ends of the prior, where simulations may no longer vary."""
     low, high = map(np.asarray, stage.problem.prior.bounds)
-    room = _ROOM * np.asarray(stage.widths)
+    room = share * np.asarray(stage.widths)
     return np.clip(theta, low + room, high - room)
+
+
+def _is_at_end(stage: Stage, theta: Float[np.ndarray, " p"]) -> bool:
+    """Whether a parameter is at the end of its prior, where outliers may have drawn it."""
+    return bool((_step_inside(stage, theta) != theta).any())
 
 
 def _seek(
