@@ -71,8 +71,16 @@ def make_comparison(**options):
     )
 
 
+def make_efficient_estimate():
+    chances = jnp.asarray(np.random.default_rng(4).uniform(size=30)).at[7].set(1e-9)
+    left_out = jnp.zeros(30).at[7].set(1.0)
+    known = {"chances": chances, "left_out": left_out, "influence": jnp.full((2, 30), 0.1)}
+    return make_estimate(mass=0.97, mass_error=0.001, misfit=0.4, **known)
+
+
 RESULTS = {
     "estimate": make_estimate(),
+    "efficient estimate": make_efficient_estimate(),
     "posterior": make_posterior(),
     "posterior of many": make_posterior(9),
     "test": make_test(),

@@ -17,6 +17,7 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "gradients": "gradients.GRADIENTS",
     "figure4": "figure4.FIGURE4",
     "accuracy": "accuracy.ACCURACY",
+    "efficiency": "efficiency.EFFICIENCY",
     "windfarm": "windfarm.WINDFARM",
     "windfarm-budget": "windfarm_budget.WINDFARM_BUDGET",
     "exchange": "exchange_rates.EXCHANGE",

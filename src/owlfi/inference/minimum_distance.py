@@ -5,7 +5,8 @@ method minimises from the best of some starts. Weights tuned to the whole prior 
 estimate: they are tuned again there, from runs already made, and the search goes on.
 """
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,14 +16,16 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
 from owlfi._tools.progress import begin_step, show_bars
+from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement, refine
 from owlfi.inference.search.assess import DESIGNS, Assessed, assess
-from owlfi.inference.search.doubts import describe_fit
+from owlfi.inference.search.doubts import describe_fit, describe_search
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.regressed import Regressed, regressed
 from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.sandwich import Sandwich
+from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
@@ -47,8 +50,10 @@ def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2)
     return begun + looked + searched + DESIGNS * rule.m
 
 
-def _expect(rule: Rule, problem: Problem, starts: int, refined: int) -> Expected:
-    return Expected(*[expect_fit(rule, problem, starts, refined)] * 2)
+def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy: str) -> Expected:
+    needed = expect_fit(rule, problem, starts, refined)
+    more = expect_refinement(rule.m, problem) if discrepancy == "efficient" else 0
+    return Expected(needed, needed + more)
 
 
 @limit_calls(_expect)
@@ -62,6 +67,7 @@ def minimum_distance(
     steps: int = STEPS,
     whiten: bool = False,
     retune: bool | None = None,
+    discrepancy: str = "mmd",
     progress: bool = False,
     max_calls: int | None = None,
 ) -> Estimate:
@@ -76,6 +82,10 @@ def minimum_distance(
         correlated or skewed, this uses the data better.
     retune: fit once more with weights tuned to the simulations at the first estimate, on the same
         points. Done where the rule tunes its weights, unless False; with True for any points.
+    discrepancy: "mmd", or "efficient": from that estimate on, by the inverse covariance of many
+        features of the data, which uses them about as well as the likelihood would, and with the
+        share of the data that fits as a parameter of its own. The estimate then has `mass`,
+        `misfit`, `chances`, `influence` and `outliers`, the observations that do not fit.
     progress: show what is done.
     max_calls: the most rows that the simulator may compute; no answer can be given
         where they end before the errors are known.
@@ -85,7 +95,7 @@ def minimum_distance(
     of those that are finished.
 
     Raises ValueError for discrete parameters, where the simulations fail at every start, for a
-    U-statistic to retune, and for too few calls.
+    U-statistic to retune, another discrepancy, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -94,6 +104,7 @@ def minimum_distance(
     >>> owlfi.minimum_distance(jax.random.key(1), owlfi.Problem(model, x), rule).theta.round(1)
     Array([3., 1.], dtype=float64)
     """
+    as_discrepancy(discrepancy)
     fit = find_minimum(
         "minimum_distance",
         key,
@@ -120,13 +131,39 @@ def minimum_distance(
         ends=as_jax(np.stack(problem.prior.bounds)),
         warnings=fit.warnings,
     )
+    if discrepancy == "efficient":
+        estimate = _refine(jax.random.fold_in(key, 3), rule, fit, estimate, progress)
     return announce(estimate)
+
+
+def _refine(
+    key: Key[Array, ""], rule: Rule, fit: "Fit", estimate: Estimate, progress: bool
+) -> Estimate:
+    """The estimate by the efficient discrepancy, or the same one with a word."""
+    with show_bars(progress):
+        begin_step("Efficient discrepancy")
+        found = refine(key, rule, fit.stage, fit.theta, fit.scatter)
+    calls, derivatives = fit.calls + found.calls, fit.gradient_calls + found.gradient_calls
+    spent: dict[str, Any] = {"calls": calls, "gradient_calls": derivatives}
+    if found.refined is None:
+        return replace(estimate, **spent, warnings=(*fit.warnings, *found.warnings))
+    known, about = found.refined, {"method": "minimum distance, efficient discrepancy"}
+    return replace(
+        estimate,
+        **spent,
+        **known.describe(),
+        about=about,
+        converged=estimate.converged and known.settled,
+        below=None,
+        above=None,
+        warnings=(*fit.search_warnings, *found.warnings),
+    )
 
 
 class Fit(NamedTuple):
     """The minimum and what is known around it, where the other methods begin."""
 
-    objective: Objective
+    stage: Stage
     assessed: Assessed
     squared_mmd: Float[Array, ""]
     calls: int
@@ -135,6 +172,12 @@ class Fit(NamedTuple):
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
     warnings: tuple[str, ...] = ()
     """What is wrong with it, for the results of all methods that begin here."""
+    search_warnings: tuple[str, ...] = ()
+    """Those that another discrepancy around the same estimate does not change."""
+
+    @property
+    def objective(self) -> Objective:
+        return self.stage.objective
 
     @property
     def minimum(self) -> Minimum:
@@ -160,10 +203,14 @@ class Fit(NamedTuple):
         return self.assessed.reach
 
     @property
+    def scatter(self) -> Scatter | None:
+        """The simulations around the estimate, where they are rough."""
+        return self.assessed.landing.scatter if self.rough else None
+
+    @property
     def regressed(self) -> Regressed | None:
         """The squared MMD around the estimate by regression, where simulations are rough."""
-        scatter = self.assessed.landing.scatter
-        return regressed(scatter) if self.rough and scatter is not None else None
+        return None if self.scatter is None else regressed(self.scatter)
 
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
@@ -220,13 +267,14 @@ def find_minimum(
         spent = wide.calls + more + found.calls.search
         beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
         return Fit(
-            last.objective,
+            last,
             found,
             last.squared_mmd(found.landing.minimum.value),
             spent + beside,
             0 if found.way.rough else problem.simulator.derivative_calls(spent),
             _join_traces(first, wide.best, last, found.landing),
             describe_fit(last, wide, found, tried),
+            describe_search(last, wide, found, tried),
         )
 
 

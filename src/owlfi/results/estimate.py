@@ -52,6 +52,18 @@ class Estimate(Distribution):
     """The same upwards."""
     ends: Float[Array, "2 p"] | None = None
     """Of the prior, which no interval exceeds."""
+    mass: float | None = None
+    """The share of the observations that the model explains, of the efficient discrepancy."""
+    mass_error: float | None = None
+    """Its standard error."""
+    misfit: float | None = None
+    """The chance of so large a difference between data and model, were the model right."""
+    chances: Float[Array, " n"] | None = None
+    """Of each observation: how probable rows at least as far from the model are."""
+    left_out: Float[Array, " n"] | None = None
+    """1 for observations that do not fit, by their chances, and have no part in the estimate."""
+    influence: Float[Array, "p n"] | None = None
+    """By how many standard errors each observation moves each parameter."""
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
     warnings: tuple[str, ...] = ()
@@ -63,6 +75,12 @@ class Estimate(Distribution):
     def standard_errors(self) -> Float[Array, " p"]:
         """The square roots of the variances."""
         return as_jax(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """The numbers of the observations that do not fit, from 0 on."""
+        left_out = () if self.left_out is None else np.flatnonzero(np.asarray(self.left_out))
+        return tuple(map(int, left_out))
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the interval that covers each parameter with this probability.
@@ -113,6 +131,16 @@ class Estimate(Distribution):
 
     def _facts(self) -> list[str]:
         return [write_numbers(self.names, self.theta, self.standard_errors)]
+
+    def _lines(self) -> list[str]:
+        return [*super()._lines(), *self._describe_fit()]
+
+    def _describe_fit(self) -> list[str]:
+        """What the efficient discrepancy knows of the observations."""
+        if self.mass is None or self.misfit is None:
+            return []
+        explained = f"The model explains {self.mass:.1%} (± {self.mass_error:.1%}) of the data"
+        return [f"{explained}; chance of the misfit {self.misfit:.2g}."]
 
     def _notes(self) -> list[str]:
         return [] if self.converged else ["not converged"]

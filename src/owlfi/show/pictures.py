@@ -43,6 +43,11 @@ def _(result: Estimate) -> tuple[Picture, ...]:
         way = plots.trace(result, grid(len(result.names)))
         words = f"The best value of each parameter after each of {len(result.trace_thetas)} steps."
         found.append(Picture(way[0].figure, "The way of the search", words))
+    if result.chances is not None:
+        axis = plots.observations(result, new_axes(size=4.8).ravel())
+        listed = ", ".join(map(str, result.outliers)) or "none"
+        words = f"The chance of each observation under the model; those that do not fit: {listed}."
+        found.append(Picture(axis.figure, "Which observations fit", words))
     return tuple(found)
 
 

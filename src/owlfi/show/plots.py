@@ -12,6 +12,7 @@ from owlfi.show.axes import as_axes, hide_frame, new_axes
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
+from owlfi.show.observations import observations
 from owlfi.weights.quadrature import Quadrature
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "marginals",
     "new_axes",
     "null_histogram",
+    "observations",
     "pairs",
     "predictive",
     "ranks",

@@ -18,15 +18,24 @@ _APART = 5.0  # standard errors between minima
 
 def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> tuple[str, ...]:
     """All sentences about a fit, none where all is well."""
+    theta = np.asarray(found.landing.minimum.theta)
+    errors = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
+    return (
+        *describe_search(stage, wide, found, starts),
+        *tell_ends(stage, theta, errors),
+        *tell_undetermined(stage, theta, *found.reach),
+        *_tell_coarse(stage, found),
+        *_tell_misfit(stage, found),
+    )
+
+
+def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> tuple[str, ...]:
+    """Those that another discrepancy around the same estimate does not change."""
     return (
         *stage.problem.warnings,
         *stage.quadrature.warnings,
         *_tell_interrupted(wide),
         *_tell_converged(found),
-        *_tell_ends(stage, found),
-        *_tell_undetermined(stage, found),
-        *_tell_coarse(stage, found),
-        *_tell_misfit(stage, found),
         *_tell_other_minima(stage, wide, found),
         *_tell_failed(found, starts),
     )
@@ -44,9 +53,9 @@ def _tell_converged(found: Assessed) -> tuple[str, ...]:
     return ("the search did not converge; allow more steps=, starts= or a narrower prior",)
 
 
-def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
-    theta, widths = np.asarray(found.landing.minimum.theta), np.asarray(stage.widths)
-    errors = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
+def tell_ends(stage: Stage, theta: np.ndarray, errors: np.ndarray) -> tuple[str, ...]:
+    """Of parameters at the end of their prior."""
+    widths = np.asarray(stage.widths)
     distance = np.minimum(
         theta - np.asarray(stage.problem.prior.bounds[0]),
         np.asarray(stage.problem.prior.bounds[1]) - theta,
@@ -61,10 +70,13 @@ def _tell_ends(stage: Stage, found: Assessed) -> tuple[str, ...]:
     )
 
 
-def _tell_undetermined(stage: Stage, found: Assessed) -> tuple[str, ...]:
-    theta, prior = np.asarray(found.landing.minimum.theta), stage.problem.prior
-    low = np.maximum(theta - found.reach.below, np.asarray(prior.bounds[0]))
-    high = np.minimum(theta + found.reach.above, np.asarray(prior.bounds[1]))
+def tell_undetermined(
+    stage: Stage, theta: np.ndarray, below: np.ndarray, above: np.ndarray
+) -> tuple[str, ...]:
+    """Of parameters whose 90% interval extends about as far as the prior."""
+    prior = stage.problem.prior
+    low = np.maximum(theta - below, np.asarray(prior.bounds[0]))
+    high = np.minimum(theta + above, np.asarray(prior.bounds[1]))
     loose = ~(high - low < _UNDETERMINED * np.asarray(stage.widths))
     names = [name for name, far in zip(prior.names, loose, strict=True) if far]
     if not names:

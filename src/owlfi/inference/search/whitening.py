@@ -5,6 +5,7 @@ that are normal there, perhaps after an increasing change of each column, the mi
 about as good as maximum likelihood.
 """
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -38,21 +39,37 @@ def whiten_data(
     return problem.with_kernel(whitened_kernel(problem.observed, fine)), rows
 
 
+class Whitening(eqx.Module):
+    """From rows to coordinates in which a model is about standard normal."""
+
+    scores: NormalScores
+    matrix: Float[Array, "d d"]
+
+    def __call__(self, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return self.scores(rows) @ self.matrix.T
+
+
 def whitened_kernel(observed: Float[Array, "n d"], sample: Float[np.ndarray, "m d"]) -> Kernel:
     """A squared exponential at the median distance of observations that are whitened by a sample.
 
     A column without variance in the sample keeps the unit of the observations; without any there,
     it is left out.
     """
+    whitening = fit_whitening(sample, observed)
+    lengthscale = typical_distance(_whiten(whitening, observed))
+    return Mapped(Transformed(SquaredExponential(lengthscale), whitening.matrix), whitening.scores)
+
+
+def fit_whitening(sample: Float[np.ndarray, "m d"], observed: Float[Array, "n d"]) -> Whitening:
+    """By a sample of a model, with the units of observations where its columns do not vary."""
     spreads = np.asarray(measure_spreads(as_jax(sample)))
     units = np.where(spreads > 0, spreads, np.asarray(measure_spreads(observed)))
     scores = fit_scores(sample, np.where(units > 0, units, 1.0))
     kept = np.diag((units > 0).astype(float))
-    matrix = as_jax(np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept)
-    lengthscale = typical_distance(_whiten(scores, matrix, observed))
-    return Mapped(Transformed(SquaredExponential(lengthscale), matrix), scores)
+    matrix = np.linalg.inv(np.linalg.cholesky(rank_correlation(sample))) @ kept
+    return Whitening(scores, as_jax(matrix))
 
 
 @compile_quickly
-def _whiten(scores: NormalScores, matrix: Array, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    return scores(rows) @ matrix.T
+def _whiten(whitening: Whitening, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return whitening(rows)

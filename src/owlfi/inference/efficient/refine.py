@@ -1,0 +1,148 @@
+"""From the estimate of plain MMD to the efficient one, with its errors and what to doubt."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import brief
+from owlfi.inference.efficient.doubts import SHORT, UNKNOWN, describe_refined
+from owlfi.inference.efficient.free_mass import balance
+from owlfi.inference.efficient.moments import Model, count_designs, model_around
+from owlfi.inference.efficient.refined import MISFIT, Refined, describe_balance
+from owlfi.inference.search.scatter import Scatter
+from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.ways import BySlopes
+from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import to_real
+from owlfi.problem.rules import Rule
+
+_ROOM = 0.02  # of the width of the prior, between its ends and the beginning
+_MORE_ROOM = 0.2  # the same, of estimates that outliers may have drawn there
+_NEAREST = 0.8  # of the observations
+_ROUNDS = 2  # mostly, each with slopes once and two steps
+
+
+class Outcome(NamedTuple):
+    """The efficient estimate, None where there is none, and what to know of it."""
+
+    refined: Refined | None
+    calls: int
+    gradient_calls: int
+    warnings: tuple[str, ...]
+
+
+def as_discrepancy(value: Any) -> str:
+    """Raises ValueError for another word."""
+    if not (isinstance(value, str) and value in ("mmd", "efficient")):
+        raise ValueError(f"discrepancy must be 'mmd' or 'efficient', got {brief(value)}")
+    return value
+
+
+def expect_refinement(m: int, problem: Problem) -> int:
+    """The calls of `refine`, about."""
+    rows, slopes = count_designs(m) * m, problem.simulator.slope_calls
+    return slopes(m) + _ROUNDS * (slopes(rows) + 2 * rows)
+
+
+def refine(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[Array, " p"],
+    scatter: Scatter | None,
+) -> Outcome:
+    """The efficient estimate near a first one.
+
+    scatter: simulations around the first one, where the simulator is rough.
+    """
+    try:
+        found, calls = _refine(key, rule, stage, theta, scatter)
+    except KeyboardInterrupt:  # calls that are spent end work in the same way
+        return Outcome(None, 0, 0, (SHORT,))
+    told = (UNKNOWN,) if found is None else describe_refined(stage, found)
+    derivatives = 0 if scatter is not None else stage.problem.simulator.derivative_calls(calls)
+    return Outcome(found, calls, derivatives, told)
+
+
+def _refine(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[Array, " p"],
+    scatter: Scatter | None,
+) -> tuple[Refined | None, int]:
+    """Once more from the nearest observations, where others do not fit: outliers hide others."""
+    found, model, calls = _seek_near(key, rule, stage, np.asarray(theta), scatter)
+    if found is None or model is None:
+        return found, calls
+    drawn = bool(found.left_out.any()) and _is_at_end(stage, found.theta)
+    if not (found.needs_guard or drawn):
+        return found, calls
+    if scatter is None:
+        start, spent = _fit_nearest(stage, found)
+        other, other_model, more = _seek_near(key, rule, stage, start, None)
+        calls += spent + more
+        if other is not None and other.misfit >= min(found.misfit, MISFIT):
+            found, model = other, other_model
+    if found.needs_guard and model is not None:
+        guarded = _seek(model, stage, found.theta, found.balance.moments.distances)
+        if guarded is not None:
+            found, calls = guarded, calls + guarded.balance.calls
+    return found, calls
+
+
+def _seek_near(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    scatter: Scatter | None,
+) -> tuple[Refined | None, Model | None, int]:
+    """With features that are made at theta."""
+    inside = _step_inside(stage, theta)
+    v = to_real(as_jax(inside), stage.problem.prior.bounds)
+    model, calls = model_around(key, rule, stage, v, scatter)
+    if model is None:
+        return None, None, calls
+    found = _seek(model, stage, inside)
+    return found, model, calls + (0 if found is None else found.balance.calls)
+
+
+def _fit_nearest(stage: Stage, found: Refined) -> tuple[Float[np.ndarray, " p"], int]:
+    """The plain estimate of the observations without the farthest ones, and the calls of it."""
+    far, objective = found.balance.far, stage.objective
+    near = (far <= np.quantile(far, _NEAREST)).astype(float)
+    shares = objective.fill_shares(as_jax(near / near.sum())[None])[0]
+    start = _step_inside(stage, found.theta, _MORE_ROOM)
+    landing = BySlopes().search(objective.with_data(objective.observed, shares), as_jax(start))
+    theta = np.asarray(landing.minimum.theta)
+    return np.where(np.isfinite(theta), theta, start), int(landing.minimum.calls)
+
+
+def _step_inside(
+    stage: Stage, theta: Float[np.ndarray, " p"], share: float = _ROOM
+) -> Float[np.ndarray, " p"]:
+    """Off the ends of the prior, where simulations may no longer vary."""
+    low, high = map(np.asarray, stage.problem.prior.bounds)
+    room = share * np.asarray(stage.widths)
+    return np.clip(theta, low + room, high - room)
+
+
+def _is_at_end(stage: Stage, theta: Float[np.ndarray, " p"]) -> bool:
+    """Whether a parameter is at the end of its prior, where outliers may have drawn it."""
+    return bool((_step_inside(stage, theta) != theta).any())
+
+
+def _seek(
+    model: Model,
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    distances: Float[np.ndarray, " m"] | None = None,
+) -> Refined | None:
+    observed, ends = stage.problem.observed, stage.problem.prior.bounds
+    found = balance(model, observed, theta, ends, np.asarray(stage.widths), distances)
+    if found is None or not np.isfinite(found.theta).all():
+        return None
+    return describe_balance(observed, found)

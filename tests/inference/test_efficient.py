@@ -1,0 +1,236 @@
+"""The efficient discrepancy: as good as the likelihood where the answer is known, and robust."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import owlfi
+from gaussian import RULE, gaussian_problem
+from owlfi.experiments.likelihoods import g_and_k_log_likelihood, maximum_likelihood
+from owlfi.inference.efficient.features import make_features, sum_features, weigh_features
+from owlfi.inference.efficient.moments import model_around
+from owlfi.inference.efficient.outliers import chances_of, find_outliers
+from owlfi.inference.efficient.weighting import choose_weighting, full_weights
+from owlfi.inference.search.stage import Stage
+from owlfi.problem.real_line import to_real
+
+KEY = jax.random.key(1)
+
+
+def fit(problem, rule=RULE, **options):
+    return owlfi.minimum_distance(KEY, problem, rule, discrepancy="efficient", **options)
+
+
+def with_strays(problem, strays):
+    """The first rows at 50, which the model never gives."""
+    x = np.array(problem.observed)
+    x[:strays] = 50 + np.linspace(-1, 1, strays)[:, None]
+    return owlfi.Problem(problem.simulator, x, data_kernel=problem.data_kernel)
+
+
+def test_the_mean_of_normal_data_is_estimated_as_by_the_likelihood():
+    problem = gaussian_problem()
+    x = np.asarray(problem.observed)
+    found = fit(problem)
+    error = 1 / np.sqrt(len(x))
+    assert abs(found["mean"] - x.mean()) < 0.1 * error  # features stand for the score to 1%
+    np.testing.assert_allclose(found.standard_errors, [x.std() / np.sqrt(len(x))], rtol=0.1)
+    assert found.warnings == ()
+    assert found.outliers == ()
+    np.testing.assert_allclose(found.mass, 1.0, atol=0.01)
+    assert found.misfit > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_far_rows_lose_all_influence_and_are_named():
+    problem = with_strays(gaussian_problem(), 8)
+    inliers = np.asarray(problem.observed)[8:]
+    found = fit(problem)
+    assert found.outliers == tuple(range(8))
+    assert abs(found["mean"] - inliers.mean()) < 0.1 / np.sqrt(len(inliers))
+    np.testing.assert_allclose(found.mass, 0.9, atol=0.02)
+    assert "8 of 80 observations do not fit" in found.warnings[0]
+    assert np.all(np.asarray(found.influence)[:, :8] == 0)
+    assert "The model explains 89.9%" in found.summary()
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_a_model_that_does_not_fit_is_said_not_to():
+    signs = np.tile([-2.0, 2.0], 40)
+    x = signs + 0.3 * np.random.default_rng(0).normal(size=80)
+    problem = gaussian_problem()
+    told = fit(owlfi.Problem(problem.simulator, x, data_kernel=problem.data_kernel))
+    assert told.misfit < 1e-3
+    assert any("the model does not fit" in sentence for sentence in told.warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning", "ignore::RuntimeWarning")
+def test_parameters_that_are_not_told_apart_get_a_word():
+    prior = owlfi.Prior(a=owlfi.Uniform(-3, 3), b=owlfi.Uniform(-3, 3))
+    model = owlfi.Simulator(
+        lambda theta, u: theta[0] + theta[1] + u, owlfi.Normal(), prior.names, prior=prior
+    )
+    problem = owlfi.Problem(model, gaussian_problem().observed)
+    found = fit(problem)
+    assert found.mass is None
+    assert any("cannot tell the parameters apart" in sentence for sentence in found.warnings)
+    assert np.isinf(found.standard_errors).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_too_few_observations_get_the_plain_estimate_and_a_word():
+    problem = gaussian_problem(n=2)
+    found = fit(problem)
+    assert found.mass is None
+    assert found.warnings
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_too_few_calls_leave_the_plain_estimate():
+    problem = gaussian_problem()
+    plain = owlfi.minimum_distance(KEY, problem, RULE)
+    found = fit(problem, max_calls=plain.calls + 600)
+    assert found.theta == plain.theta
+    assert any("calls ended" in sentence for sentence in found.warnings)
+    assert found.calls <= plain.calls + 600
+
+
+def test_another_discrepancy_is_refused():
+    with pytest.raises(ValueError, match="discrepancy must be 'mmd' or 'efficient', got 'best'"):
+        owlfi.minimum_distance(KEY, gaussian_problem(), RULE, discrepancy="best")
+
+
+def test_what_is_known_of_observations_is_kept_in_files(tmp_path):
+    found = fit(gaussian_problem())
+    again = owlfi.load(found.save(tmp_path / "estimate"))
+    assert again.mass == found.mass
+    assert again.misfit == found.misfit
+    np.testing.assert_array_equal(again.chances, found.chances)
+    assert again.influence.shape == (1, 80)
+
+
+def test_an_observation_moves_the_estimate_by_its_influence():
+    problem = gaussian_problem()
+    found = fit(problem)
+    moved = np.asarray(found.influence)[0] * float(found.standard_errors[0])
+    x = np.asarray(problem.observed)[:, 0]
+    expected = (x - found["mean"]) / len(x)  # that of the mean
+    usual = np.abs(x - found["mean"]) < 2
+    np.testing.assert_allclose(moved[usual], expected[usual], atol=0.15 / len(x))
+
+
+class TestFeatures:
+    y = jnp.asarray(np.random.default_rng(0).normal(size=(64, 2)))
+    features = make_features(y, jnp.stack([jnp.ones_like(y), y]), y)
+    rows = jnp.asarray(np.random.default_rng(1).normal(size=(300, 2)))
+
+    def test_they_are_bounded_and_vanish_far_away(self):
+        far, distances = self.features(jnp.array([[1e3, 0.0], [1e8, -1e8]]))
+        assert np.abs(far).max() < 1e-12
+        assert np.all(np.asarray(distances) > 500)
+
+    def test_the_slopes_of_the_embedding_are_among_them(self):
+        h = 1e-5
+        one, other = (
+            jnp.exp(
+                -0.5
+                * ((self.features.whitening(self.rows)[:, None] - centres[None]) ** 2).sum(2)
+                / self.features.lengthscales[0] ** 2
+            ).mean(1)
+            for centres in (self.features.whitening(self.y * (1 + s)) for s in (-h, h))
+        )
+        slope = (other - one) / (2 * h)
+        np.testing.assert_allclose(self.features(self.rows)[0][:, 2], slope, atol=1e-6)
+
+    def test_sums_over_blocks_are_those_over_all_rows(self):
+        shares = np.random.default_rng(2).dirichlet(np.ones(300))
+        found, distances = map(np.asarray, self.features(self.rows))
+        sums = sum_features(self.features, self.rows, jnp.asarray(shares))
+        np.testing.assert_allclose(sums.mean, shares @ found, rtol=1e-10, atol=1e-14)
+        covariance = np.cov(found.T, aweights=shares, bias=True)
+        np.testing.assert_allclose(sums.covariance, covariance, atol=1e-12)
+        np.testing.assert_allclose(sums.distances, distances)
+        b = np.random.default_rng(3).normal(size=(2, found.shape[1]))
+        np.testing.assert_allclose(
+            weigh_features(self.features, self.rows, jnp.asarray(b)), b @ found.T, rtol=1e-9
+        )
+
+
+class TestMoments:
+    problem = gaussian_problem()
+    stage = Stage(problem, RULE.quadrature(KEY, problem))
+    v = to_real(jnp.array([1.3]), problem.prior.bounds)
+
+    def test_slopes_are_those_of_the_mean(self):
+        model, _ = model_around(KEY, RULE, self.stage, self.v, None)
+        h = 1e-4
+        moments, calls = model.look(self.v)
+        change = (model.mean(self.v + h)[0] - model.mean(self.v - h)[0]) / (2 * h)
+        np.testing.assert_allclose(moments.slopes.mean(0)[:, 0], change, atol=1e-6)
+        assert calls == model.objective.m
+
+    def test_the_weights_know_the_parameters_from_the_mass(self):
+        model, _ = model_around(KEY, RULE, self.stage, self.v, None)
+        moments, _ = model.look(self.v)
+        chosen = choose_weighting(model.features, moments, 0.9, np.ones(1))
+        b, _, jacobian = full_weights(chosen, moments, 0.9)
+        np.testing.assert_allclose(b @ jacobian, np.eye(2), atol=1e-8)
+
+
+class TestOutliers:
+    def test_chances_are_uniform_where_the_model_is_right(self):
+        rng = np.random.default_rng(0)
+        chances = chances_of(rng.normal(size=4000) ** 2, rng.normal(size=4000) ** 2)
+        for level in (0.5, 0.1, 0.01):  # four standard errors of both samples
+            spread = 4 * np.sqrt(2 * level * (1 - level) / 4000)
+            np.testing.assert_allclose((chances <= level).mean(), level, atol=spread)
+
+    def test_a_single_far_row_is_seen_beyond_all_simulations(self):
+        rng = np.random.default_rng(1)
+        distances = np.append(rng.normal(size=99) ** 2, 100.0)
+        chances = chances_of(distances, rng.normal(size=200) ** 2)
+        assert np.flatnonzero(find_outliers(chances)).tolist() == [99]
+
+    def test_simulations_that_all_agree_have_ranks_alone(self):
+        chances = chances_of(np.array([0.0, 1.0]), np.zeros(10))
+        np.testing.assert_allclose(chances, [1.0, 1 / 11])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+@pytest.mark.parametrize("strays", [0, 20])
+def test_g_and_k_is_fitted_about_as_well_as_by_the_likelihood(strays):
+    truth = np.array([3.0, 1.0, 0.5, 0.2])
+    model = owlfi.models.g_and_k()
+    low, high = map(np.asarray, model.prior.bounds)
+    errors, best, covered = [], [], []
+    for number in range(20):
+        x = np.array(model(truth, owlfi.iid(jax.random.key(number), 200, model.measure)))
+        best.append(
+            maximum_likelihood(g_and_k_log_likelihood, model.prior, truth, jnp.asarray(x[strays:]))
+            - truth
+        )
+        x[:strays] = 50 + np.linspace(-1, 1, strays)[:, None]
+        found = fit(owlfi.Problem(model, x), owlfi.VStatistic(128, owlfi.sobol), refined=1)
+        errors.append(np.asarray(found.theta) - truth)
+        low_end, high_end = map(np.asarray, found.interval())
+        covered.append((low_end <= truth) & (truth <= high_end))
+    rmse, reference = (
+        (np.sqrt(np.mean(np.square(e), 0)) / (high - low)).mean() for e in (errors, best)
+    )
+    assert rmse < 1.25 * reference  # 1.0 to 1.05 over 100 data sets
+    assert np.mean(covered) > 0.8  # 80 intervals, of which 4 in 5 data sets are independent
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_a_hundred_thousand_rows():
+    model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    x = model([3.0, 1.0], owlfi.iid(KEY, 100_000, model.measure))
+    with pytest.warns(owlfi.HealthWarning, match="give a larger m"):
+        found = fit(owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol))
+    away = (np.asarray(found.theta) - [3.0, 1.0]) / np.asarray(found.standard_errors)
+    assert np.abs(away).max() < 4
