@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import gammaincinv, polygamma
 from scipy.stats import poisson
 
 import owlfi
 from gaussian import gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi._tools.arrays import as_jax
-from owlfi.inference.search.assess import is_rippled
+from owlfi.inference.search.assess import measure_ripples
 from owlfi.inference.search.curvature import curve
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.misfit import expect_squared_mmd
@@ -92,8 +93,23 @@ def test_few_points_of_a_long_tail_do_not_pass_for_slopes():
     problem = Problem(model, draw(model, [0.8], 80))
     objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
     tangent, *_ = tangent_by_slopes(objective, jnp.array([0.8]), no_designs(objective))
-    assert is_rippled(tangent, objective.m)
+    assert measure_ripples(tangent, objective.m) > 0.5
     assert fit(problem).standard_errors[0] > 0.8 / 80**0.5
+
+
+def test_intervals_of_a_long_tail_are_no_narrower_than_those_of_maximum_likelihood():
+    """Gamma's scale at a small shape: single points of a design pass single observations."""
+    prior = Prior(shape=Uniform(0.05, 5), scale=Uniform(0.1, 10))
+    model = Simulator(
+        lambda t, u: t[1] * gammaincinv(t[0], u), Uniform(), prior.names, prior=prior, on_host=True
+    )
+    for key in jax.random.split(KEY, 2):
+        estimate = fit(Problem(model, draw(model, [0.3, 2.0], 80, key)))
+        shape, scale = np.asarray(estimate.theta)
+        bend = polygamma(1, shape)
+        least = scale * np.sqrt(bend / (80 * (shape * bend - 1)))  # by the Fisher information
+        low, high = estimate.interval(0.9)
+        assert min(scale - low[1], high[1] - scale) > 1.645 * least
 
 
 def test_ladder_goes_down_from_a_scale_that_sees_half_of_the_starts():

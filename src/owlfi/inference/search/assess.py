@@ -18,7 +18,7 @@ from owlfi.inference.search.ways import ByRegression, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
-_RIPPLED = 2.0  # times the Hessian of a resolved embedding
+_RIPPLED = 0.5  # of the slopes
 DESIGNS = 6
 """Of the same kind, that are simulated at an estimate."""
 _ROOM = 0.5  # of the way to a bound, that a shift may go
@@ -34,11 +34,13 @@ class Errors(NamedTuple):
     failed: float
     """The share of simulations that failed."""
     rippled: bool
-    """Whether few simulations, as those of long tails, make the slopes.
+    """Whether simulations that are alone, as those of long tails, make most of the slopes.
 
     They then pass single observations, and the squared MMD has ripples of its own around the
     estimate, steeper than its valley.
     """
+    rippled_itself: bool
+    """The same on the points of the objective, which are fewer."""
     calls: Calls
 
 
@@ -84,6 +86,8 @@ def assess(
         return _assess_by_regression(key, rule, stage, way, theta, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
+    if errors.rippled_itself:  # a valley between ripples is no narrower interval
+        reach = Reach(*map(np.maximum, reach, usual))
     if tries and lower is not None:
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
@@ -126,19 +130,16 @@ def measure_errors(
     tangent, seen, calls = way.look(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
-    failed, rippled = float(tangent.failed), is_rippled(tangent, stage.objective.m)
-    return Errors(found, _excess(stage, seen), failed, rippled, calls)
+    failed, sizes = float(tangent.failed), (int(tangent.rows), stage.objective.m)
+    rippled, itself = (measure_ripples(tangent, m) > _RIPPLED for m in sizes)
+    return Errors(found, _excess(stage, seen), failed, rippled, itself, calls)
 
 
-def is_rippled(tangent: Tangent, m: int) -> bool:
-    """Whether single points of m, that move alone, are much of how the embedding moves.
-
-    H = 2 ⟨∂μ, ∂μ⟩ for a model that is right, but for what each point has with itself: it is part of
-    the metric, and not of H, since k(y_i, y_i) does not change. It falls as 1/m.
-    """
-    metric, hessian = np.diag(tangent.metric), np.diag(tangent.hessian)
-    alone = float(tangent.rows) / m * (2 * metric - hessian)
-    return bool((alone > (_RIPPLED - 1) * np.abs(hessian)).any())
+def measure_ripples(tangent: Tangent, m: int) -> float:
+    """The share of the slopes of an embedding on m points that is of points that move alone."""
+    alone = np.asarray(tangent.alone) * float(tangent.rows) / m
+    others = np.maximum(np.diag(tangent.metric) - np.asarray(tangent.alone), 0.0)
+    return float((alone / (alone + others + np.finfo(float).tiny)).max())
 
 
 def redraw(key: Key[Array, ""], rule: Rule, stage: Stage) -> Designs:

@@ -217,6 +217,7 @@ def tangent_by_regression(
     return Tangent(
         2 * metric,
         metric,
+        jnp.zeros(len(metric)),  # taken off with the noise
         at_data,
         covariance_of_points(along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y)),
         at_designs.T,

@@ -20,6 +20,7 @@ from owlfi.inference.search.objective import (
     slopes_by_theta,
     where_finite,
 )
+from owlfi.kernels import Kernel
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
 
@@ -33,6 +34,8 @@ class Tangent(NamedTuple):
     """Of MMD² by theta."""
     metric: Float[Array, "p p"]
     """⟨∂_a μ, ∂_b μ⟩, semi-definite."""
+    alone: Float[Array, " p"]
+    """What of its diagonal each simulation has with itself: it falls as 1/m."""
     at_data: Float[Array, "p n"]
     """∂_a Σ_j w_j k(x_i, y_j) at each observation."""
     of_points: Float[Array, "p p"]
@@ -111,6 +114,7 @@ def _along_slopes(
     return Tangent(
         hessian,
         embedding_metric(objective.on(objective.points, w), y, slopes),
+        metric_alone(k, w, y, slopes),
         along(lambda rows: k.row_sums(x, rows, w)),
         size / m * covariance_of_points(along(lambda rows: gaps(objective, rows))),
         at_designs.sum(2),
@@ -153,3 +157,17 @@ def embedding_metric(
 
     changes = jax.lax.map(jax.linearize(slope, y)[1], slopes)
     return jnp.tensordot(slopes, changes, [[1, 2], [1, 2]])
+
+
+def metric_alone(
+    k: Kernel, w: Float[Array, " m"], y: Float[Array, "m d"], slopes: Float[Array, "p m d"]
+) -> Float[Array, " p"]:
+    """Σ w_i² ∂_a y_i · ∂₁∂₂k(y_i, y_i) · ∂_a y_i."""
+
+    def square(row: Array, slope: Array) -> Array:
+        def along(at: Array) -> Array:
+            return jax.jvp(lambda to: k.gram(at[None], to[None])[0, 0], (row,), (slope,))[1]
+
+        return jax.jvp(along, (row,), (slope,))[1]
+
+    return jax.lax.map(lambda moved: w**2 @ jax.vmap(square)(y, moved), slopes)
