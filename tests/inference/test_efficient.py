@@ -211,7 +211,9 @@ def test_g_and_k_is_fitted_about_as_well_as_by_the_likelihood(strays):
     for number in range(20):
         x = np.array(model(truth, owlfi.iid(jax.random.key(number), 200, model.measure)))
         best.append(
-            maximum_likelihood(g_and_k_log_likelihood, model.prior, truth, jnp.asarray(x[strays:]))
+            maximum_likelihood(
+                g_and_k_log_likelihood, model.prior, jnp.asarray(truth), jnp.asarray(x[strays:])
+            )
             - truth
         )
         x[:strays] = 50 + np.linspace(-1, 1, strays)[:, None]
@@ -227,10 +229,11 @@ def test_g_and_k_is_fitted_about_as_well_as_by_the_likelihood(strays):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")  # 64 points are few for so many
 def test_memory_does_not_grow_with_a_hundred_thousand_rows():
     model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     x = model([3.0, 1.0], owlfi.iid(KEY, 100_000, model.measure))
-    with pytest.warns(owlfi.HealthWarning, match="give a larger m"):
-        found = fit(owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol))
+    found = fit(owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol))
+    assert found.outliers == ()
     away = (np.asarray(found.theta) - [3.0, 1.0]) / np.asarray(found.standard_errors)
     assert np.abs(away).max() < 4

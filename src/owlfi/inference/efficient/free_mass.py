@@ -21,7 +21,7 @@ from owlfi.inference.efficient.weighting import (
 )
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
-_ROUNDS = 8  # two or three mostly
+_ROUNDS = 3
 _STEPS = 2  # of a round
 _TRIES = (1.0, 0.3)  # of a step, until one helps
 _NOTHING = 0.3  # standard errors that a round may move theta, to be the last one

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 _TAIL = 0.1  # of the simulations, to which the tail is fitted
+_KNOWN = 20  # times as rare as one simulation: rarer rows are not told from rare ones ...
+_BEYOND = 2.0  # ... nearer than this, in distances of the farthest simulation
 _LEVEL = 0.01  # of the observations said not to fit, this share may fit, on average
 
 
@@ -32,7 +34,9 @@ def chances_of(
     scale = beyond.mean() if shape == 0 else scale
     excess = np.maximum(distances - start, 0.0) / scale
     tail = np.exp(-excess) if shape == 0 else (1 + shape * excess) ** (-1 / shape)
-    return np.where(distances > start, np.minimum(len(beyond) / m * tail, 1.0), ranks)
+    chances = np.where(distances > start, np.minimum(len(beyond) / m * tail, 1.0), ranks)
+    near = distances < _BEYOND * ordered[-1]
+    return np.where(near, np.maximum(chances, 1 / (_KNOWN * m)), chances)
 
 
 def find_outliers(chances: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:

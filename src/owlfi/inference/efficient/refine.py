@@ -19,6 +19,8 @@ from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
 _ROOM = 0.02  # of the width of the prior, between its ends and the beginning
+_ATTEMPTS = 4
+_AWAY = 2.0  # standard errors from where features were made
 _MORE_ROOM = 0.2  # the same, of estimates that outliers may have drawn there
 _NEAREST = 0.8  # of the observations
 _ROUNDS = 2  # mostly, each with slopes once and two steps
@@ -100,14 +102,22 @@ def _seek_near(
     theta: Float[np.ndarray, " p"],
     scatter: Scatter | None,
 ) -> tuple[Refined | None, Model | None, int]:
-    """With features that are made at theta."""
-    inside = _step_inside(stage, theta)
-    v = to_real(as_jax(inside), stage.problem.prior.bounds)
-    model, calls = model_around(key, rule, stage, v, scatter)
-    if model is None:
-        return None, None, calls
-    found = _seek(model, stage, inside)
-    return found, model, calls + (0 if found is None else found.balance.calls)
+    """With features that are made at theta, and again where the estimate has left it behind."""
+    best: tuple[Refined | None, Model | None] = None, None
+    calls = 0
+    for _ in range(_ATTEMPTS):
+        inside = _step_inside(stage, theta)
+        v = to_real(as_jax(inside), stage.problem.prior.bounds)
+        model, spent = model_around(key, rule, stage, v, scatter)
+        calls += spent
+        found = None if model is None else _seek(model, stage, inside)
+        if found is None:
+            break
+        best, calls, theta = (found, model), calls + found.balance.calls, found.theta
+        away = np.abs(theta - inside) / np.sqrt(np.diagonal(found.covariance))
+        if away.max() < _AWAY or scatter is not None:
+            break
+    return *best, calls
 
 
 def _fit_nearest(stage: Stage, found: Refined) -> tuple[Float[np.ndarray, " p"], int]:
