@@ -12,7 +12,7 @@ import scipy  # stats is loaded where it is used
 from scipy import special
 
 from owlfi._tools.special import gamma_quantile
-from owlfi.problem.recorded_noise.inverse import by_tails, count_quantile
+from owlfi.problem.recorded_noise.inverse import by_tails, count_quantile, vonmises_quantile
 from owlfi.problem.recorded_noise.kinds import BELOW_ONE, EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
 
 Formula = Callable[..., Any]
@@ -100,15 +100,7 @@ def _triangular(xp: Any, sp: Any, v: Any, left: Any, mode: Any, right: Any) -> A
 
 
 def _vonmises(xp: Any, sp: Any, v: Any, mu: Any, kappa: Any) -> Any:
-    from scipy.optimize.elementwise import find_root  # scipy does not load it by its name
-
-    v, kappa = np.broadcast_arrays(v, np.maximum(kappa, 1e-8))
-    found = find_root(
-        lambda angle, v, kappa: scipy.stats.vonmises.cdf(angle, kappa) - v,
-        (-np.pi, np.pi),
-        args=(v, kappa),
-    )
-    return np.remainder(found.x + mu + np.pi, 2 * np.pi) - np.pi
+    return np.remainder(vonmises_quantile(v, kappa) + mu + np.pi, 2 * np.pi) - np.pi
 
 
 def _poisson(xp: Any, sp: Any, v: Any, rate: Any) -> Any:
