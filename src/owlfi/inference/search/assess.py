@@ -14,7 +14,7 @@ from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.tangent import Tangent
-from owlfi.inference.search.ways import ByRegression, Calls, Landing, Way
+from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 
@@ -70,10 +70,10 @@ def assess(
     tries: how often a better one is followed.
     """
     objective, theta = stage.objective, landing.minimum.theta
+    if way.rough:
+        return _assess_rough(key, rule, stage, way, landing, tries)
     errors = measure_errors(key, rule, stage, way, landing)
     usual = normal_reach(objective, errors.sandwich)
-    if way.rough:
-        return Assessed(way, landing, errors, usual, errors.calls)
     if tries and errors.rippled:
         return _assess_by_regression(key, rule, stage, way, theta, errors.calls)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
@@ -92,6 +92,23 @@ def assess(
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
     return Assessed(way, landing, errors, reach, calls)
+
+
+def _assess_rough(
+    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int
+) -> Assessed:
+    """What was rough where the search began may be smooth where it ended."""
+    objective, calls = stage.objective, Calls(0, 0)
+    if tries:
+        rough, looked = is_rough(coarsen(objective, 1.0), landing.minimum.theta)
+        calls = calls.add(other=looked)
+        if not rough:
+            smooth: Way = BySlopes(way.steps)
+            found = smooth.search(objective, landing.minimum.theta, _RUNGS)
+            return _assess_next(key, rule, stage, smooth, found, calls, tries - 1)
+    errors = measure_errors(key, rule, stage, way, landing)
+    reach = normal_reach(objective, errors.sandwich)
+    return Assessed(way, landing, errors, reach, calls.add(*errors.calls))
 
 
 def _assess_by_regression(
