@@ -73,7 +73,7 @@ def random_restarts(
     >>> problem, fewer = owlfi.Problem(model, x), {"starts": 16, "restarts": 2}
     >>> estimate = owlfi.random_restarts(jax.random.key(1), problem, rule, **fewer)
     >>> estimate.theta.round(1), estimate.calls
-    (Array([3., 1.], dtype=float64), 13540)
+    (Array([3., 1.], dtype=float64), 13508)
     """
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
