@@ -21,7 +21,7 @@ Kind = TypeVar("Kind", bound=Callable[..., Any])
 # Of XLA: simpler code in less time; sums over pairs are as fast without its emitters of fusions,
 # but not with fewer optimisations.
 _SUMS = {"xla_cpu_use_fusion_emitters": False}
-_QUICK = _SUMS | {"xla_backend_optimization_level": 1}
+_QUICK = _SUMS | {"xla_backend_optimization_level": 1, "xla_cpu_multi_thread_eigen": False}
 # What XLA says where it has no such option, and JAX inside of a program that hides itself.
 _REFUSALS = "No such compile option", "can only be passed to top-level"
 _PATIENCE = 1.0  # seconds

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
+from threadpoolctl import threadpool_limits
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_kind, plain_number
@@ -200,7 +201,8 @@ def _among(share: Any, draws: float, uniform: Any) -> Any:
 
 def _run(trial: _Trial, numbers: list[int], workers: int, journal: Journal) -> Iterator[None]:
     times = [len(numbers), *[0] * (len(numbers) - 1)]  # the first tells the cost of all
-    with ThreadPoolExecutor(workers) as threads:
+    alone = None if workers == 1 else 1  # or threads of linear algebra wait for each other
+    with ThreadPoolExecutor(workers) as threads, threadpool_limits(alone, user_api="blas"):
         try:
             records = threads.map(trial.run, numbers, times)
             for number, record in zip(numbers, records, strict=True):

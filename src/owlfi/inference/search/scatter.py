@@ -4,6 +4,7 @@ Simulated at thetas scattered around the centre, on the same noise, embeddings a
 theta: μ(v) ≈ Σ_t c_t(v) μ_t with c quadratic in v. Jumps, counts and chaos average out.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import equinox as eqx
@@ -36,6 +37,7 @@ _LEAST_KEPT = 0.2
 _POOR_FIT = 0.2  # of the variation of embeddings
 _CANDIDATES = 1024
 _POLISHING = 20
+_GROUPS = 10  # of thetas
 
 
 class Scatter(eqx.Module):
@@ -119,13 +121,26 @@ def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: A
 
 
 def _multiply(k: Kernel, y: Float[Array, "t m d"], w: Float[Array, "t m"]) -> Float[Array, "t t"]:
-    """⟨μ_t, μ_s⟩ = Σ w_ti w_sj k(y_ti, y_sj)."""
-    flat = y.reshape(-1, y.shape[-1])
+    """⟨μ_t, μ_s⟩ = Σ w_ti w_sj k(y_ti, y_sj), each pair of groups of thetas once."""
+    count, size = len(w), -(-len(w) // _GROUPS)
+    groups = -(-count // size)
+    filled = np.arange(groups * size) % count
+    y, w = (rows[filled].reshape(groups, size, *rows.shape[1:]) for rows in (y, w))
+    one, other = np.triu_indices(groups)
 
     def multiply(pair: tuple[Array, Array]) -> Array:
-        return (k.row_sums(flat, pair[0], pair[1]).reshape(w.shape) * w).sum(1)
+        weights = w[pair[0]]
+        rows = y[pair[0]].reshape(-1, y.shape[-1])
 
-    return jax.lax.map(multiply, (y, w))
+        def sum_up(theta: tuple[Array, Array]) -> Array:
+            return (k.row_sums(rows, *theta).reshape(weights.shape) * weights).sum(1)
+
+        return jax.lax.map(sum_up, (y[pair[1]], w[pair[1]]))
+
+    found = jax.lax.map(multiply, (jnp.asarray(one), jnp.asarray(other)))
+    products = jnp.zeros((groups, size, groups, size))
+    products = products.at[other, :, one].set(found).at[one, :, other].set(found.swapaxes(1, 2))
+    return products.reshape(groups * size, -1)[:count, :count]
 
 
 @compile_quickly
@@ -150,11 +165,13 @@ def minimise_inside(scatter: Scatter) -> Found:
     return jax.tree.map(lambda leaf: leaf[0], found)
 
 
+@lru_cache(maxsize=8)
 def _candidates(p: int) -> Float[Array, "c p"]:
     """Where a minimum is looked for first."""
     return as_jax(np.concatenate([np.zeros((1, p)), _cube(1, _CANDIDATES, p)]))
 
 
+@lru_cache(maxsize=64)
 def _cube(number: int, count: int, p: int) -> Float[Array, "n p"]:
     """Evenly spread points ξ."""
     cube = sobol(jax.random.fold_in(jax.random.key(0), number), count, Uniform(dim=p))

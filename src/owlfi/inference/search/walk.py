@@ -37,6 +37,8 @@ class Walk(NamedTuple):
     scatters: int = 0
     calls: int = 0
     settled: bool = False
+    turns: int = 0
+    """How often thetas had been scattered too closely."""
     scatter: Scatter | None = None
     trail: tuple[tuple[Array, float], ...] = ()
 
@@ -67,12 +69,14 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     moved = float(jnp.abs(xi).max())
     inside = moved < 0.9 * EDGE
     factors, directions = _look_closer(scatter, xi)
+    factors = factors ** (1 / (1 + now.turns))  # ever less, or errors along a ridge swing it
     v = scatter.place(xi)
     return now._replace(
         v=v,
         value=value,
         spread=_narrow(now.spread, factors, directions) if inside else now.spread,
         settled=inside and moved < _NEAR and _are_settled(factors),
+        turns=now.turns + bool(factors.max() > _SETTLED[1]),
         scatter=scatter,
         trail=(*now.trail, (v, value)),
     )
