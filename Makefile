@@ -3,7 +3,7 @@ BIN := .venv/bin
 CONSTRAINTS := constraints.txt
 PIP := -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-.PHONY: help install demo test test-all test-browser soak bench clean
+.PHONY: help install demo test test-all test-browser docs docs-serve soak bench clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ test-browser: .venv/developer  ## reports in a real browser: needs chromium and 
 	$(BIN)/python $(PIP) selenium
 	$(BIN)/pytest -n 0 -m browser tests/show
 
+docs: .venv-docs/installed  ## the documentation site, in docs/_build/html: pages run, links are checked
+	PATH=$(CURDIR)/.venv-docs/bin:$$PATH .venv-docs/bin/sphinx-build -W --keep-going -j 2 -q docs docs/_build/html
+	.venv-docs/bin/python docs/check_links.py docs/_build/html
+
+docs-serve: docs  ## the same, to look at on http://localhost:8000
+	.venv-docs/bin/python -m http.server --directory docs/_build/html 8000
+
 soak: .venv/developer  ## half an hour of kills: campaigns lose and repeat nothing
 	$(BIN)/python tests/soak.py --minutes 30 --report docs/soak.md
 
@@ -36,7 +43,7 @@ bench: .venv-bench/installed  ## speed against peers, written to benchmarks/RESU
 	.venv-bench/bin/python -m benchmarks
 
 clean:  ## remove the environments and what was written
-	rm -rf .venv .venv-bench out
+	rm -rf .venv .venv-bench .venv-docs docs/_build out
 
 .venv/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
@@ -45,6 +52,11 @@ clean:  ## remove the environments and what was written
 
 .venv/developer: .venv/installed
 	$(BIN)/python $(PIP) --editable '.[dev]'
+	touch $@
+
+.venv-docs/installed: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python $(PIP) --editable '.[docs]'
 	touch $@
 
 .venv-bench/installed: pyproject.toml $(CONSTRAINTS) benchmarks/requirements.txt
