@@ -51,5 +51,6 @@ def _about(app: Any, name: str) -> str:
     from docutils import nodes
 
     paragraphs = app.env.get_doctree(name).findall(nodes.paragraph)
-    text = next((p.astext() for p in paragraphs), "").replace("\n", " ")
+    plain = (p.astext() for p in paragraphs if not isinstance(p.parent, nodes.entry))
+    text = next(plain, "").replace("\n", " ")
     return f": {text[:200]}" if text else ""

@@ -62,17 +62,11 @@ def sort_names() -> dict[str, list[str]]:
     for name, module in owlfi._MODULE_OF.items():
         rooms[module.split(".")[1]].append(f"owlfi.{name}")
     rooms["models"] = [f"owlfi.models.{name}" for name in owlfi.models.__all__]
-    public = [n for n, f in vars(owlfi.plots).items() if inspect.isfunction(f)]
-    here = [n for n in public if not n.startswith("_")]
-    rooms["plots"] = [f"owlfi.plots.{n}" for n in here if _is_of(owlfi.plots, n)]
+    rooms["plots"] = [f"owlfi.plots.{name}" for name in owlfi.plots.__all__]
     missing = set(rooms) - set(ROOMS)
     if missing:
         raise ValueError(f"rooms {missing} have no title; add them to ROOMS")
     return rooms
-
-
-def _is_of(module: Any, name: str) -> bool:
-    return getattr(module, name).__module__.startswith("owlfi.show")
 
 
 def find_pages(docs: Path) -> dict[str, list[str]]:
