@@ -21,7 +21,7 @@ extensions = [
     "failures",
     "llms",
 ]
-exclude_patterns = ["_build", "_extensions", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_extensions", "gallery/data", "**.ipynb_checkpoints"]
 root_doc = "index"
 default_role = "code"
 suppress_warnings = ["config.cache"]
