@@ -16,7 +16,8 @@ from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _BISECTIONS = 50  # to the last digits of a level
-_POINTS = 1024  # that quartiles of dependent parameters are taken of
+_POINTS = 1024  # that quantiles of dependent parameters are taken of
+_TAIL = 0.02
 
 
 class Prior(eqx.Module):
@@ -167,19 +168,24 @@ class Prior(eqx.Module):
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
-        low, high = np.asarray(self._quartiles())
+        low, high = np.asarray(self._quantiles(0.25, 0.75))
         return as_jax(high - low)
 
     def real_widths(self) -> Float[Array, " p"]:
         """The same on the real line."""
-        low, high = np.asarray(to_real(self._quartiles(), self.bounds))
+        low, high = np.asarray(to_real(self._quantiles(0.25, 0.75), self.bounds))
         return as_jax(high - low)
 
-    def _quartiles(self) -> Float[Array, "2 p"]:
+    def pull_in(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The nearest that is out of the prior's tails, where there is room on both sides."""
+        ends = self._quantiles(_TAIL, 1 - _TAIL)
+        return as_jax(np.clip(np.asarray(theta), *np.asarray(ends)))
+
+    def _quantiles(self, *levels: float) -> Float[Array, "q p"]:
         if len(self.groups) == len(self.names):
-            return self.measure.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))
+            return self.measure.from_uniform(np.repeat([[at] for at in levels], len(self.names), 1))
         points = sobol(jax.random.key(0), _POINTS, self.measure)
-        return as_jax(np.quantile(np.asarray(points), [0.25, 0.75], axis=0))
+        return as_jax(np.quantile(np.asarray(points), levels, axis=0))
 
     def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""
