@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import numpy_for
+from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi.problem.real_line import Ends, from_real, to_real
 
 _INSIDE = 1e-6  # of an interval, from its ends
@@ -34,18 +34,19 @@ def keep_within(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p
     xp, low, high, both = _sort(ends)
     margin = _INSIDE * xp.where(both, high - low, 0.0)
     lowest = xp.where(both, low + margin, -xp.inf)
-    return numpy_for(place, ends).clip(place, lowest, xp.where(both, high - margin, xp.inf))
+    kept = numpy_for(place, ends).clip(place, lowest, xp.where(both, high - margin, xp.inf))
+    return as_jax(kept)
 
 
 def place_widths(widths: Float[Array, " p"], ends: Ends) -> Float[Array, " p"]:
     """Of the parameters, from those on the real line."""
     xp, low, high, both = _sort(ends)
-    return xp.where(both, (high - low) / 2, xp.asarray(widths))
+    return as_jax(xp.where(both, (high - low) / 2, xp.asarray(widths)))
 
 
 def _free(ends: Ends) -> Ends:
     xp, low, high, both = _sort(ends)
-    return xp.where(both, -xp.inf, low), xp.where(both, xp.inf, high)
+    return as_jax(xp.where(both, -xp.inf, low)), as_jax(xp.where(both, xp.inf, high))
 
 
 def _sort(ends: Ends) -> tuple[Any, Any, Any, Any]:

@@ -112,10 +112,10 @@ def scatter_around(
     number: of the scatter, so that no two in a search are alike.
     """
     p, count = len(centre), scatter_size(len(centre))
-    places = np.asarray(centre)[None] + np.asarray(_cube(number, count, p) @ spread.T)
-    places = keep_within(places, objective.ends)
-    xi = np.linalg.solve(spread, (places - np.asarray(centre)[None]).T).T
-    y = simulate_each(objective, from_place(as_jax(places), objective.ends))
+    middle, scaled = np.asarray(centre)[None], np.asarray(_cube(number, count, p)) @ spread.T
+    places = keep_within(as_jax(middle + scaled), objective.ends)
+    xi = np.linalg.solve(spread, (places - middle).T).T
+    y = simulate_each(objective, from_place(places, objective.ends))
     calls = count * objective.m
     fine = np.asarray(_are_enough(objective, y))
     if fine.sum() < count / 2:

@@ -46,7 +46,7 @@ class Walk(NamedTuple):
 
 def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
     """At a start, with a look around as wide as the prior."""
-    spread = np.diag(_FIRST_SPREAD * place_widths(objective.widths, objective.ends))
+    spread = np.diag(_FIRST_SPREAD * np.asarray(place_widths(objective.widths, objective.ends)))
     return Walk(to_place(start, objective.ends), as_jax(spread))
 
 
@@ -97,7 +97,7 @@ def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, 
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
     slope = scatter.steepness(xi)
     covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)
-    widest = _FIRST_SPREAD / _SCATTERED * place_widths(objective.widths, objective.ends)
+    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
     shrink = np.minimum(1.0, widest / np.sqrt(np.diag(covariance)))
     covariance = covariance * np.outer(shrink, shrink)
     inverse = np.linalg.inv(scatter.spread)
