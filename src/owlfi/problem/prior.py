@@ -12,6 +12,7 @@ from owlfi._tools.checks import as_array, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
+from owlfi.problem.edge import as_parameters
 from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
@@ -41,7 +42,7 @@ class Prior(eqx.Module):
     def __init__(self, **marginals: Any):
         if not marginals:
             raise ValueError("prior has no parameters; give Prior(name=measure, ...)")
-        self.names = tuple(marginals)
+        self.names = as_parameters(marginals)
         self.marginals = tuple(as_measure(marginal) for marginal in marginals.values())
         for name, marginal in zip(self.names, self.marginals, strict=True):
             if marginal.dim != 1:
