@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import scipy.stats
 
+from gaussian import gaussian_problem
 from owlfi import (
     Korobov,
     Normal,
+    Prior,
+    Simulator,
     SquaredExponential,
     Uniform,
     data_term,
@@ -22,13 +26,19 @@ from owlfi import (
     iid,
     latin_hypercube,
     lattice,
+    load,
     median_heuristic,
     optimal_weights,
+    read_csv,
     sobol,
     squared_mmd,
     squared_worst_case_error,
     tensor_grid,
 )
+from owlfi._tools.checks import as_count
+from owlfi.campaign import Campaign
+from owlfi.inference.stored_runs import _weigh
+from owlfi.testing.searches import as_search
 from strictness import unchecked
 
 SE = SquaredExponential(1.0)
@@ -68,7 +78,31 @@ SAMPLES = {
 }
 samples = pytest.mark.parametrize(("name", "call"), SAMPLES.values(), ids=SAMPLES)
 
+
+class Hostile:
+    """An object that raises where it is written, or made an array."""
+
+    def _refuse(self, *_, **__):
+        raise RuntimeError("not me")
+
+    __repr__ = __array__ = __fspath__ = __index__ = __float__ = __iter__ = _refuse
+
+
+def nest(depth):
+    """A list in a list in a list."""
+    found = [1.0]
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 BAD_SAMPLES = {
+    "a boolean": True,
+    "a sparse matrix": scipy.sparse.eye(6),
+    "a structured array": np.zeros(6, [("a", float), ("b", float)]),
+    "a hostile object": Hostile(),
+    "a list of hostile objects": [Hostile(), Hostile()],
+    "a deep list": nest(2000),
     "NaN": with_entry(np.nan),
     "infinity": with_entry(np.inf),
     "minus infinity": with_entry(-np.inf),
@@ -430,3 +464,43 @@ BAD_MEASURES = {
 def test_measures_that_are_refused(call, measure):
     with refused("measure"):
         call(measure)
+
+
+# Words, paths and names
+
+OBJECTS = {
+    "a sparse matrix": scipy.sparse.eye(3),
+    "a structured array": np.zeros(3, [("a", float)]),
+    "an array": np.ones(3),
+    "a hostile object": Hostile(),
+    "a deep list": nest(2000),
+}
+
+
+@pytest.mark.parametrize("value", OBJECTS.values(), ids=OBJECTS)
+def test_objects_where_words_or_paths_are_expected_are_refused(value):
+    with refused("search"):
+        as_search(value, None, 1)
+    with refused("base_kernel"):
+        _weigh(gaussian_problem(), jnp.zeros((2, 1)), jnp.zeros((1, 2, 1)), value)
+    with refused("path"):
+        load(value)
+    with refused("path"):
+        Campaign.open(value)
+    with refused("m"):
+        as_count("m", value)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b"], ids=["long", "a zero"])
+@pytest.mark.parametrize("read", [load, Campaign.open, read_csv])
+def test_names_that_no_file_can_have_are_refused(read, name):
+    with refused("path"):
+        read(name)
+
+
+@pytest.mark.parametrize("names", [["a", ""], [" "]])
+def test_parameters_without_a_name_are_refused(names):
+    with refused("parameters"):
+        Simulator(lambda theta, u: u, Normal(), names)
+    with refused("parameters"):
+        Prior(**dict.fromkeys(names, Normal()))

@@ -20,12 +20,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from filelock import Timeout
 from typer.testing import CliRunner
 
 import campaign_models as models
 from owlfi import Normal, Simulator, SquaredExponential, equal_weights
 from owlfi.campaign import Campaign
-from owlfi.campaign.database import StoreError, StoreExistsError, create_file
+from owlfi.campaign.database import StoreError, StoreExistsError, create_file, hold_file
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
 from owlfi.campaign.result_files import whole_file
@@ -165,6 +166,24 @@ def test_store_that_is_moved_or_removed_while_it_is_run_is_said(tmp_path):
     elsewhere.rename(campaign.path)
     assert campaign.status().done == 1
     assert campaign.run(**HERE).done == 6
+
+
+def test_second_driver_is_refused_although_the_store_was_moved_from_the_first(tmp_path):
+    campaign = campaign_of(tmp_path)
+    elsewhere = tmp_path / "elsewhere.sqlite"
+
+    def hold_too(progress):
+        with pytest.raises(Timeout), hold_file(campaign.path):
+            pass
+
+    assert campaign.run(**HERE, budget=2, report=hold_too).waiting > 0
+    with hold_file(campaign.path):  # as the first process does, without its connection
+        before = campaign.path.read_bytes()
+        campaign.path.rename(elsewhere)
+        with pytest.raises(ValueError, match="is being run by another process"):
+            Campaign.open(elsewhere).run(**HERE)
+        assert elsewhere.read_bytes() == before
+    assert Campaign.open(elsewhere).run(**HERE).done == 6
 
 
 def test_link_that_leads_to_itself_is_no_place_for_a_store(tmp_path):

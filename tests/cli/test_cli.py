@@ -1,4 +1,7 @@
 import json
+import signal
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +12,7 @@ from typer.testing import CliRunner
 
 import owlfi
 from owlfi.cli.main import app
+from owlfi.cli.mistakes import _interrupt
 from owlfi.experiments import EXPERIMENTS, demo
 from owlfi.experiments.curves import make_point
 from owlfi.problem.rules import Rule
@@ -122,3 +126,19 @@ def test_interrupted_experiment_keeps_what_is_finished(small: None, tmp_path: Pa
     content = json.loads((tmp_path / "small.json").read_text())
     assert not content["complete"]
     assert len(content["results"]) == 2
+
+
+def test_interrupts_inside_the_callback_of_jax_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+
+    def _xla_gc_callback() -> None:
+        _interrupt(signal.SIGINT, sys._getframe())
+
+    _xla_gc_callback()
+    deadline = time.monotonic() + 10
+    while not sent and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sent == [signal.SIGINT]
+    with pytest.raises(KeyboardInterrupt):
+        _interrupt(signal.SIGINT, sys._getframe())

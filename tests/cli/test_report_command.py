@@ -58,7 +58,9 @@ def test_study_ends_with_its_report(study):
     result = study.parent / "out" / "abc.npz"
     ran = invoke("report", result, "--problem", study, "--check", "--out", again)
     assert ran.exit_code == 0, ran.output
-    assert "Does the fitted model give such data?" in again.read_text(encoding="utf-8")
+    text = again.read_text(encoding="utf-8")
+    assert "Does the fitted model give such data?" in text
+    assert "Weights and certificate" in text
 
 
 def test_study_without_inference_has_a_report_of_its_runs(study):
@@ -79,13 +81,14 @@ def test_result_alone_has_a_report_beside_it(tmp_path):
 def test_simulator_of_a_report_may_lie_in_this_folder(study, monkeypatch):
     monkeypatch.chdir(study.parent)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (study.parent / "lies_here.py").write_text("def simulate(theta, u):\n    return theta + u\n")
+    (study.parent / "lies_here.py").write_text("def simulate(theta, u):\n    return theta[0] + u\n")
     study.write_text(TOML.replace("campaign_models:in_numpy", "lies_here:simulate"))
     study.write_text(study.read_text().replace("METHOD", "abc"))
     parts = ("location",), jnp.array([4.0]), jnp.array([[0.01]]), jnp.array(0.001)
     saved = owlfi.Estimate(*parts).save("estimate.npz")
     ran = invoke("report", saved, "--problem", "study.toml")
     assert ran.exit_code == 0, ran.output
+    assert "Weights and certificate" in saved.with_suffix(".html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`max_calls=` of every method: calls are counted as they are made, and no more are made."""
 
 import inspect
+import itertools
 import time
 
 import jax
@@ -84,6 +85,17 @@ def test_fits_that_run_out_say_so():
     with pytest.raises(ValueError, match=r"minimum_distance needs about .* [\d,]+ are made, and"):
         run("minimum_distance", problem, max_calls=3600, refined=1)
     assert sum(rows) <= 3600
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.013, False), (0.5, True)])
+def test_compiled_simulators_that_waited_for_threads_are_not_told_as_slow(
+    seconds, told, capsys, monkeypatch
+):
+    clock = itertools.count(0.0, seconds)
+    monkeypatch.setattr("owlfi.problem.simulations.perf_counter", clock.__next__)
+    problem = with_generator(lambda theta, u: theta[0] + u)
+    owlfi.rejection_abc(jax.random.key(0), problem, RULE, draws=2000)
+    assert ("are expected" in capsys.readouterr().err) == told
 
 
 def test_slow_simulators_are_told_before_long_work(capsys):

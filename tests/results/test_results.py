@@ -14,6 +14,7 @@ import owlfi
 from gaussian import gaussian_problem
 from owlfi import Estimate, HealthWarning, HypothesisTest, Posterior, load, plots
 from owlfi.results import announce
+from results_of_all_kinds import make_check, make_efficient_estimate, make_test
 
 KEY = jax.random.key(0)
 NAMES = ("a", "b")
@@ -325,6 +326,10 @@ NO_RESULTS = {
     "other traces": lambda path: write_estimate(
         path, trace_values=np.ones(3), trace_thetas=np.ones((4, 2))
     ),
+    "a boolean for calls": lambda path: write_estimate(path, {"calls": True}),
+    "a method that is no text": lambda path: write_estimate(path, {"about": {"method": 3}}),
+    "mass without its error": lambda path: write_estimate(path, {"mass": 0.9, "misfit": 0.1}),
+    "chances alone": lambda path: write_estimate(path, chances=np.ones(3)),
     "text for numbers": lambda path: write_estimate(path, theta=np.array(["a", "b"])),
 }
 
@@ -334,6 +339,40 @@ def test_files_that_are_no_results_are_refused(tmp_path, write):
     write(tmp_path / "file.npz")
     with pytest.raises(ValueError, match=r"file.npz is no file that owlfi saved"):
         load(tmp_path / "file.npz")
+
+
+def without(result, name, path, **arrays):
+    """The file of a result that lacks an array, or has another one."""
+    with np.load(result.save(path)) as content:
+        kept = {each: content[each] for each in content.files if each != name}
+    np.savez(path, **kept | arrays)
+    return path
+
+
+INCOMPLETE = {
+    "test without theta": (make_test(), "theta", {}),
+    "check without replicated": (make_check(), "replicated", {"replicated": np.zeros((0, 2))}),
+    "check without pictures": (make_check(), "replicates", {"replicates": np.zeros((0, 60, 3))}),
+    "estimate without left_out": (make_efficient_estimate(), "left_out", {}),
+}
+
+
+@pytest.mark.parametrize(("result", "name", "arrays"), INCOMPLETE.values(), ids=INCOMPLETE)
+def test_results_that_could_not_be_used_are_refused_by_name(tmp_path, result, name, arrays):
+    with pytest.raises(ValueError, match=rf"is no file that owlfi saved.*\b{name} is "):
+        load(without(result, name, tmp_path / "file.npz", **arrays))
+
+
+def test_chains_have_equally_many_draws():
+    with pytest.raises(ValueError, match="400 draws are not those of 3 chains"):
+        posterior(chains=3)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, for such numbers
+@pytest.mark.parametrize("value", [np.nan, 1e308])
+def test_page_of_numbers_beyond_drawing_has_its_tables(tmp_path, value):
+    far = replace(posterior(), draws=jnp.full((400, 2), value))
+    assert "The answer" in owlfi.report(far, tmp_path / "far.html").read_text(encoding="utf-8")
 
 
 def test_file_written_by_hand_is_read_where_all_fits(tmp_path):

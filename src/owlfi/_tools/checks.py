@@ -1,7 +1,7 @@
 """The edge of the library: what users bring becomes a double array, or a clear error."""
 
+import errno
 import operator
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,27 @@ MOST_COUNT = 10**7
 """Of anything that is kept in memory."""
 MOST_NUMBERS = 2**27
 """In one array: a gigabyte."""
+_MOST_AXES = 64  # of NumPy's arrays
+_NESTED = list, tuple, dict
 
 
 def is_traced(*values: Any) -> bool:
     """Whether any value is abstract (inside jit, vmap or grad), so that it cannot be inspected."""
+    if _is_deep(values):
+        return False  # and no array; JAX would fail for good
     leaves = jax.tree.leaves(values, is_leaf=lambda leaf: hasattr(leaf, "__next__"))
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def _is_deep(values: Any) -> bool:
+    """Whether there are lists in lists beyond the axes of any array."""
+    level = [values]
+    for _ in range(_MOST_AXES):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for each in inside for value in each if isinstance(value, _NESTED)]
+        if not level:
+            return False
+    return True
 
 
 def concrete(tree: PyTree) -> PyTree:
@@ -40,8 +55,8 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
     if is_traced(value):
         return jnp.asarray(value, float)
     refuse_after_fork()
-    if value is None:
-        raise ValueError(f"{name} must be a number or an array of numbers, got None")
+    if value is None or isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value}")
     array = _as_numpy(name, value)
     if not np.isfinite(array).all():
         if not array.ndim:
@@ -65,7 +80,7 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
         if array.dtype.kind == "O" and any(isinstance(entry, str) for entry in array.flat):
             raise ValueError("text")
         return array.astype(float, copy=False)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # of the value's own __array__, too
         raise ValueError(
             f"{name} must hold real numbers only, in rows of one length, got {brief(value)}"
         ) from error
@@ -73,7 +88,10 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
 
 def brief(value: Any) -> str:
     """A value in an error message, on one line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # of the value's own, or for lists in lists in lists
+        text = f"a {type(value).__name__} that cannot be written"
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
@@ -140,10 +158,10 @@ def as_count(name: str, value: Any, least: int = 1, *, most: int = MOST_COUNT) -
     """A whole number from `least` to `most`."""
     try:
         count = operator.index(int(value) if isinstance(value, float) else value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of the value's own __index__, too
         count = least - 1
     if isinstance(value, bool) or count < least or count != value:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {brief(value)}")
     if count > most:
         raise ValueError(f"{name} must be at most {most:,}, got {brief(value)}")
     return count
@@ -152,8 +170,8 @@ def as_count(name: str, value: Any, least: int = 1, *, most: int = MOST_COUNT) -
 def as_bound(name: str, value: Any) -> float:
     """A positive number, perhaps infinite."""
     try:
-        bound = float(value)
-    except (TypeError, ValueError, OverflowError):
+        bound = np.nan if isinstance(value, bool | np.bool_) else float(value)
+    except Exception:  # of the value's own __float__, too
         bound = np.nan
     if not bound > 0:
         raise ValueError(f"{name} must be a positive number, perhaps infinite, got {brief(value)}")
@@ -180,7 +198,7 @@ def as_names(name: str, value: Any) -> tuple[str, ...]:
     """A list of texts."""
     try:
         names = (0,) if isinstance(value, str | bytes) else tuple(value)
-    except TypeError:
+    except Exception:  # of the value's own __iter__, too
         names = (0,)
     if not all(isinstance(entry, str) for entry in names):
         raise ValueError(f"{name} must be a list of names, got {brief(value)}")
@@ -189,9 +207,16 @@ def as_names(name: str, value: Any) -> tuple[str, ...]:
 
 def as_path(name: str, value: Any) -> Path:
     """Where a file is."""
-    if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
-        raise ValueError(f"{name} must be the path of a file, got {brief(value)}")
-    return Path(value)
+    try:
+        path = Path(value)
+    except Exception as error:  # of the value's own __fspath__, too
+        raise ValueError(f"{name} must be the path of a file, got {brief(value)}") from error
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", errno.ENAMETOOLONG) == errno.ENAMETOOLONG:  # or a zero byte
+            raise ValueError(f"{name} can be no path ({error}), got {brief(value)}") from error
+    return path
 
 
 def as_kind(name: str, value: Any, kind: type, expected: str) -> Any:
@@ -199,3 +224,12 @@ def as_kind(name: str, value: Any, kind: type, expected: str) -> Any:
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be {expected}, got {brief(value)}")
     return value
+
+
+def is_hashable(value: Any) -> bool:
+    """Whether compiled programs can remember it."""
+    try:
+        hash(value)
+    except Exception:  # of its own
+        return False
+    return True

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.arrays import as_jax, next_rung
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import brief, is_traced
 from owlfi._tools.forks import refuse_after_fork
 from owlfi._tools.programs import compile_quickly
 
@@ -22,7 +22,7 @@ def as_key(key: Any) -> PRNGKeyArray:
     raw = isinstance(key, jax.Array) and key.dtype == np.uint32
     if (typed and key.shape == ()) or (raw and key.shape == (2,)):
         return key
-    raise ValueError(f"key must be one JAX key such as jax.random.key(0), got {key!r}")
+    raise ValueError(f"key must be one JAX key such as jax.random.key(0), got {brief(key)}")
 
 
 def numpy_generator(key: Any) -> np.random.Generator:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Int
 
+from owlfi._tools.checks import as_truth
+
 Step = TypeVar("Step")
 
 _BAR: ContextVar[Any] = ContextVar("bar", default=None)  # where steps deep inside are shown
@@ -28,9 +30,9 @@ def collect(steps: Iterator[Step], total: int, description: str, *, show: bool) 
     from rich.progress import track
 
     done: list[Step] = []
-    console = Console(stderr=True)
+    console, shown = Console(stderr=True), as_truth("progress", show)
     try:
-        for step in track(steps, description, total, console=console, disable=not show):
+        for step in track(steps, description, total, console=console, disable=not shown):
             done.append(step)
     except KeyboardInterrupt:
         if not done:
@@ -42,7 +44,7 @@ def collect(steps: Iterator[Step], total: int, description: str, *, show: bool) 
 @contextmanager
 def show_bars(show: bool) -> Iterator[None]:
     """A place for the bars of `track_steps`, wherever it is called inside."""
-    if not show or _BAR.get() is not None:
+    if not as_truth("progress", show) or _BAR.get() is not None:
         yield
         return
     from rich.console import Console

@@ -1,5 +1,6 @@
 """Worker processes that never run the user's script."""
 
+import signal
 import sys
 import threading
 import types
@@ -28,7 +29,10 @@ def _without_main() -> Iterator[None]:
     with _MAIN_LOCK:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = types.ModuleType("__main__")
+        # Ctrl-C is for the driver: a worker that is still importing would write a traceback.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             yield
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             sys.modules["__main__"] = main

@@ -4,7 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from filelock import Timeout
 
 from owlfi._tools.checks import as_path
-from owlfi.campaign.database import StoreError, explain_errors, lock_of
+from owlfi.campaign.database import StoreError, explain_errors, hold_file, lock_of
 from owlfi.campaign.design import Design, describe_failure
 from owlfi.campaign.encoding import decode, decode_tuple, encode
 from owlfi.campaign.outcome import DONE
@@ -122,19 +122,31 @@ class Archive:
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """The store to write to; ValueError while another process does."""
-        try:
-            lock = self._lock.acquire(blocking=False)
-        except Timeout:
-            raise self._refuse(self.status().driver or "another process") from None
-        except OSError as error:
-            raise StoreError(
-                f"{self.path} cannot be written to ({error}); copy it to a folder that can"
-            ) from error
-        with lock, explain_errors(self.path), closing(Store.open(self._name)) as store:
+        with (
+            self._hold(),
+            explain_errors(self.path),
+            closing(Store.open(self._name)) as store,
+        ):
             driver = store.fact("driver")
             if _runs_beside(driver):  # somebody has removed its lock
                 raise self._refuse(_name_driver(driver))
             yield store
+
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        """Its lock, and the file itself, before anything is written."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._lock.acquire(blocking=False))
+                if self._lock.lock_counter == 1:  # else it is held already
+                    held.enter_context(hold_file(self._name))
+            except Timeout:
+                raise self._refuse(self.status().driver or "another process") from None
+            except OSError as error:
+                raise StoreError(
+                    f"{self.path} cannot be written to ({error}); copy it to a folder that can"
+                ) from error
+            yield
 
     def _refuse(self, driver: str) -> ValueError:
         return ValueError(

@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from owlfi._tools.checks import brief
 from owlfi.campaign.outcome import CRASH, Outcome
 from owlfi.campaign.rows import run_row
 
@@ -179,7 +180,7 @@ def connect(address: str) -> Any:
     if not is_address(address):
         raise ValueError(
             'executor must be "here", or the address of a Dask scheduler such as '
-            f'"tcp://host:8786", got {address!r}; leave it out for processes'
+            f'"tcp://host:8786", got {brief(address)}; leave it out for processes'
         )
     try:
         from distributed import Client
@@ -188,7 +189,9 @@ def connect(address: str) -> Any:
     try:
         return Client(address, timeout=_ANSWER)
     except (OSError, ValueError) as error:
-        raise ValueError(f"executor: no Dask scheduler answers at {address!r} ({error})") from error
+        raise ValueError(
+            f"executor: no Dask scheduler answers at {brief(address)} ({error})"
+        ) from error
 
 
 def _end_all(rows: list[_Row], error: BaseException) -> None:

@@ -1,9 +1,12 @@
 """The SQLite file of a store: made whole or not at all, and readable wherever it lies."""
 
+import errno
 import glob
 import os
 import shutil
+import socket
 import sqlite3
+import sys
 import tempfile
 import uuid
 import warnings
@@ -11,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs", "9p")
@@ -50,6 +53,25 @@ def explain_errors(path: Path) -> Iterator[None]:
 def lock_of(path: Path) -> FileLock:
     """The lock of whoever writes to a file, beside it."""
     return FileLock(f"{path}.lock")
+
+
+@contextmanager
+def hold_file(path: Path) -> Iterator[None]:
+    """The file itself, also where it was moved away from its lock; Timeout while another holds it.
+
+    By a name that Linux forgets with the process: closing a lock on the file drops SQLite's own.
+    """
+    if sys.platform != "linux" or not path.exists():
+        yield
+        return
+    place = path.stat()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as holder:
+        try:
+            holder.bind(f"\0owlfi-store-{place.st_dev:x}-{place.st_ino:x}")
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise Timeout(str(path)) from error
+        yield
 
 
 def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from owlfi._tools.checks import as_count, plain_number
+from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y, may_retry
 from owlfi.campaign.store import Run, Store
@@ -62,7 +62,9 @@ class Policy:
         if self.budget is not None:
             as_count("budget", self.budget, 0, most=MOST_CALLS)
         if not 0 <= plain_number("max_failures", self.max_failures) <= 1:
-            raise ValueError(f"max_failures must be a share from 0 to 1, got {self.max_failures!r}")
+            raise ValueError(
+                f"max_failures must be a share from 0 to 1, got {brief(self.max_failures)}"
+            )
 
 
 def deadline(seconds: float | None) -> float:
@@ -73,7 +75,7 @@ def deadline(seconds: float | None) -> float:
     if seconds is None:
         return math.inf
     if not plain_number("seconds", seconds) >= 0:
-        raise ValueError(f"seconds must be 0 or more, got {seconds!r}")
+        raise ValueError(f"seconds must be 0 or more, got {brief(seconds)}")
     return time.monotonic() + seconds
 
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from owlfi._tools.checks import brief
 from owlfi._tools.forks import refuse_after_fork
 
 _DATA = re.compile(  # types that hold numbers, and execute nothing
@@ -101,7 +102,7 @@ def import_path(function: Any) -> str:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name:
         raise ValueError(
-            f"{function!r} has no import path; give a function of a module, a Command, or the "
+            f"{brief(function)} has no import path; give a function of a module, a Command, or the "
             'simulator as text "module:name"'
         )
     if name.endswith("<lambda>"):

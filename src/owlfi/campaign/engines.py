@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pebble import ProcessExpired, ProcessPool
 
-from owlfi._tools.checks import MOST_COUNT, as_count
+from owlfi._tools.checks import MOST_COUNT, as_count, brief
 from owlfi._tools.forks import check_start_method
 from owlfi._tools.spawning import SpawnWithoutMain
 from owlfi.campaign.cluster import Cluster, connect
@@ -194,7 +194,7 @@ def _use_executor(executor: Any, workers: int | None) -> Engine:
     if not isinstance(executor, Executor):
         raise ValueError(
             "executor must be a concurrent.futures.Executor, a Dask client or the address of a "
-            f"Dask scheduler, got {executor!r}"
+            f"Dask scheduler, got {brief(executor)}"
         )
     check_start_method("executor", executor)
     return Executing(executor, workers or _count_cores())

@@ -99,7 +99,7 @@ class Command:
 def check_time_limit(time_limit: Any) -> None:
     """ValueError for anything but None and positive seconds."""
     if time_limit is not None and not plain_number("time_limit", time_limit) > 0:
-        raise ValueError(f"time_limit must be positive seconds, got {time_limit!r}")
+        raise ValueError(f"time_limit must be positive seconds, got {brief(time_limit)}")
 
 
 def _check_template(template: Any, arguments: list[str]) -> None:

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from owlfi._tools.checks import brief
 from owlfi.campaign.encoding import decode, encode, find_code, resolve
 from owlfi.campaign.store import Store
 from owlfi.problem.simulator import Simulator
@@ -41,7 +42,7 @@ def load_simulator(value: Any) -> Simulator:
     if not isinstance(found, Simulator):
         raise ValueError(
             "simulator must be a Simulator, or the import path of one or of a function that "
-            f"returns one, got {value!r}"
+            f"returns one, got {brief(value)}"
         )
     return found
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from threadpoolctl import threadpool_limits
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_kind, plain_number
+from owlfi._tools.checks import as_count, as_kind, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi.checking.health import describe
@@ -257,7 +257,7 @@ def _gather(trial: _Trial, records: list[dict[str, Any]]) -> Calibration:
 def _as_method(method: Any) -> Method:
     if not callable(method):
         raise ValueError(
-            f"method must be a function such as owlfi.minimum_distance, got {method!r}"
+            f"method must be a function such as owlfi.minimum_distance, got {brief(method)}"
         )
     return method
 
@@ -282,5 +282,5 @@ def _draw_inside(around: Distribution, ends: list[np.ndarray], key: Any) -> np.n
 def _as_probability(name: str, value: Any) -> float:
     number = plain_number(name, value)
     if not 0 < number < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {brief(value)}")
     return number

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind, plain_number
+from owlfi._tools.checks import as_kind, brief, plain_number
 from owlfi._tools.keys import numpy_generator, split_key
 from owlfi.checking.discrepancy import column_kernel, embed_at, measure_each
 from owlfi.problem.fresh_data import draw_data
@@ -180,7 +180,7 @@ def _as_statistics(statistics: Any) -> dict[str, Statistic]:
     if not good or not all(isinstance(name, str) for name in named):
         raise ValueError(
             "statistics must be functions of a data set by name, such as "
-            f"{{'largest': np.max}}, other names than {MMD!r}, got {statistics!r}"
+            f"{{'largest': np.max}}, other names than {MMD!r}, got {brief(statistics)}"
         )
     return named
 
@@ -190,7 +190,7 @@ def _measure(name: str, function: Statistic, data: np.ndarray) -> float:
     if value.size != 1 or not np.isfinite(value).all():
         raise ValueError(
             f"statistics[{name!r}] must give one finite number of a data set {data.shape}, got "
-            f"{value!r}"
+            f"{brief(value)}"
         )
     return float(value.reshape(()))
 

@@ -12,6 +12,8 @@ from owlfi.cli.mistakes import import_from_here, report_errors
 if TYPE_CHECKING:
     from owlfi.campaign import Campaign
     from owlfi.cli.study import Study
+    from owlfi.problem.problem import Problem
+    from owlfi.weights.quadrature import Quadrature
 
 
 def report_result(
@@ -45,7 +47,8 @@ def _write(result: Path, study: Path | None, out: Path, check: bool) -> Path:
     from owlfi.cli.study import read_study
 
     read = read_study(study)
-    return report(found, out, **_describe_study(read, study, found, check=check))
+    facts = _describe_study(read, study, found, check=check)
+    return report(found, out, **facts, quadrature=_find_quadrature(read, facts["problem"]))
 
 
 def report_study(
@@ -62,6 +65,21 @@ def report_study(
         return report(result, out, **facts, quadrature=quadrature, seconds=seconds)
     given = {name: facts[name] for name in ("problem", "rule", "code")}
     return report_runs(out, path.stem, (f"{campaign.status()}",), quadrature=quadrature, **given)
+
+
+def _find_quadrature(study: "Study", problem: "Problem") -> "Quadrature | None":
+    """The design of its runs, or the one that its rule gives where that takes no long runs."""
+    import jax
+
+    from owlfi.campaign import Campaign
+
+    if study.store.is_file():
+        campaign = Campaign.open(study.store)
+        if campaign.status().total:
+            return campaign.design.quadrature
+    if not study.simulator.runtime.compiles:
+        return None
+    return study.rule.quadrature(jax.random.split(jax.random.key(study.seed))[1], problem)
 
 
 def _describe_study(study: "Study", path: Path, result: Any, *, check: bool) -> dict[str, Any]:

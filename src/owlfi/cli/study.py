@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import owlfi
-from owlfi._tools.checks import MOST_COUNT
+from owlfi._tools.checks import MOST_COUNT, as_path
 from owlfi.campaign.cluster import is_address
 from owlfi.campaign.encoding import resolve
 from owlfi.campaign.external import Command
@@ -98,7 +98,7 @@ def read_study(path: str | Path) -> Study:
         workers=_read_workers(file),
         run={key: value for key, value in file.table("run").items() if key == "retries"},
         seed=file.values.get("seed", 0),
-        output=file.path.parent / file.values.get("output", "out"),
+        output=_read_output(file),
         plan=_make_plan(file, rule, thetas),
     )
 
@@ -186,6 +186,9 @@ def _read_prior(file: StudyFile) -> Prior:
         raise file.mistake(
             "prior", 'has no parameters; give each a line such as a = "Normal(0, 1)"'
         )
+    for name in names:
+        if not name.strip():
+            raise file.mistake(name, "the name of this parameter is empty", table="prior")
     return Prior(**{name: file.construct(name, Measure, table="prior") for name in names})
 
 
@@ -201,6 +204,13 @@ def _read_observed(file: StudyFile) -> tuple[np.ndarray, tuple[str, ...] | None]
         return np.asarray(as_observed(read(path))), None
     except (OSError, ValueError, MemoryError) as error:
         raise file.mistake("data", error) from error
+
+
+def _read_output(file: StudyFile) -> Path:
+    try:
+        return as_path("output", file.path.parent / file.values.get("output", "out"))
+    except ValueError as error:
+        raise file.mistake("output", error) from error
 
 
 def _pose_problem(file: StudyFile, simulator: Simulator, observed: np.ndarray) -> Problem:

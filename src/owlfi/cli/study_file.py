@@ -107,6 +107,8 @@ def _find_problem(key: str, value: Any, kind: Any) -> str:
     """What is wrong with a value; empty where nothing is."""
     if isinstance(value, bool) != (kind is bool) or not isinstance(value, kind):
         return f"must be of type {getattr(kind, '__name__', 'number')}, got {value!r}"
+    if kind is str and not value.strip():
+        return "is empty"
     least = 0 if key in ("seed", "retries") else 1
     if kind is int and value < least:
         return f"must be at least {least}, got {value}"

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import brief, is_traced
 from owlfi.embeddings.closed_forms import ClosedForm, find_closed_form
 from owlfi.embeddings.line_quadrature import coordinate_mean, integrate
 from owlfi.embeddings.scale_mixtures import scale_mixture
@@ -102,7 +102,9 @@ def embed(kernel: Any, measure: Any) -> Embedding:
     """
     measure = as_measure(measure).law
     if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be a Kernel such as SquaredExponential(1.0), got {kernel!r}")
+        raise ValueError(
+            f"kernel must be a Kernel such as SquaredExponential(1.0), got {brief(kernel)}"
+        )
     for _, factors in _terms(kernel):
         for factor in factors:
             check_coordinates(factor, measure.dim)

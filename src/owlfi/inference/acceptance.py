@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from owlfi._tools.checks import plain_number, positive
+from owlfi._tools.checks import brief, plain_number, positive
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.problem.problem import Problem
 from owlfi.weights.quadrature import Quadrature
@@ -32,9 +32,10 @@ class Cut(NamedTuple):
         """Raises ValueError for what cannot be."""
         share, threshold = self
         if share is not None and threshold is not None:
-            raise ValueError(f"give a share or a threshold, not both ({share}, {threshold})")
+            both = f"{brief(share)}, {brief(threshold)}"
+            raise ValueError(f"give a share or a threshold, not both ({both})")
         if share is not None and not 0 < plain_number("share", share) <= 1:
-            raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")
+            raise ValueError(f"share must lie above 0 and be at most 1, got {brief(share)}")
         if threshold is not None:
             positive("threshold", threshold, number=True)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, plain_number
+from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
@@ -75,7 +75,7 @@ def posterior_bootstrap(
     problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     if not plain_number("prior_strength", prior_strength) >= 0:
-        raise ValueError(f"prior_strength must be at least 0, got {prior_strength!r}")
+        raise ValueError(f"prior_strength must be at least 0, got {brief(prior_strength)}")
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)

@@ -49,7 +49,7 @@ def stored_simulations(
 def _numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # of its own __array__, too
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
@@ -59,9 +59,9 @@ def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | Non
     measure = problem.simulator.measure
     if isinstance(base_kernel, Kernel):
         return optimal_weights(base_kernel, measure, u)
-    if base_kernel != "tuned":
+    if not (isinstance(base_kernel, str) and base_kernel == "tuned"):
         raise ValueError(
-            f"base_kernel must be 'tuned', a kernel on u, or left out, got {base_kernel!r}"
+            f"base_kernel must be 'tuned', a kernel on u, or left out, got {brief(base_kernel)}"
         )
     tune = tuned_weights if u.ndim == 2 else pooled_weights
     return tune(problem.data_kernel, measure, u, y)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows, positive
+from owlfi._tools.checks import as_rows, brief, is_hashable, positive
 from owlfi._tools.display import write, write_call
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
@@ -103,7 +103,7 @@ def _diagonal(kernel: Kernel, rows: Float[Array, "n d"]) -> Float[Array, " n"]:
 def _number(operand: Any) -> Any:
     if callable(operand):
         raise ValueError(
-            f"a kernel combines with kernels and numbers, got {operand!r}; "
+            f"a kernel combines with kernels and numbers, got {brief(operand)}; "
             "wrap a function of two points as FunctionKernel(function)"
         )
     return operand
@@ -295,8 +295,9 @@ class FunctionKernel(Kernel):
         return f"FunctionKernel({getattr(self.function, '__name__', repr(self.function))})"
 
     def __check_init__(self) -> None:
-        if not callable(self.function):
-            raise ValueError(f"function must be a function of two points, got {self.function!r}")
+        if not callable(self.function) or not is_hashable(self.function):
+            found = brief(self.function)
+            raise ValueError(f"function must be a function of two points, got {found}")
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
@@ -305,11 +306,11 @@ class FunctionKernel(Kernel):
     def _value(self, a: Array, b: Array) -> Array:
         try:
             value = jnp.asarray(self.function(a, b), float)
-        except (TypeError, ValueError) as error:  # as NumPy's functions raise for traced points
+        except Exception as error:  # of its own, or as NumPy's functions raise for traced points
             raise ValueError(
                 "kernel must be a JAX function of two points (d,) that returns a number, written "
-                f"with jax.numpy instead of numpy; got {self.function!r}, which fails with "
-                f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                f"with jax.numpy instead of numpy; got {brief(self.function)}, which fails with "
+                f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             ) from error
         if value.shape:
             raise ValueError(
@@ -327,7 +328,7 @@ def as_kernel(kernel: Any) -> Kernel:
         return FunctionKernel(kernel)
     raise ValueError(
         f"kernel must be a Kernel such as SquaredExponential(1.0), or a function of two points, "
-        f"got {kernel!r}"
+        f"got {brief(kernel)}"
     )
 
 

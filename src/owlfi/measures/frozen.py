@@ -10,7 +10,7 @@ import scipy
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import brief, is_traced
 from owlfi.measures.base import Family, Measure
 from owlfi.measures.discrete import DiscreteFamily, Empirical, Poisson
 from owlfi.measures.families import Beta, Exponential, Gamma, Laplace, StudentT, Uniform
@@ -40,7 +40,7 @@ def as_measure(value: Any) -> Measure:
     if not (hasattr(value, "dist") and hasattr(value, "ppf")):
         raise ValueError(
             "measure must be an owlfi measure such as Uniform(0, 1) or a frozen univariate "
-            f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {value!r}"
+            f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {brief(value)}"
         )
     own = _as_own(value)
     if own is not None:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.checks import as_array, as_names, is_traced
+from owlfi._tools.checks import as_array, as_names, brief, is_traced
 
 
 def check_finite(thetas: Array, u: Array, y: Array) -> None:
@@ -27,8 +27,10 @@ def check_finite(thetas: Array, u: Array, y: Array) -> None:
 def as_parameters(parameters: Any) -> tuple[str, ...]:
     """Different names; ValueError for anything else."""
     names = as_names("parameters", parameters)
+    if not all(map(str.strip, names)):
+        raise ValueError(f"parameters must have names, got {brief(names)}, where one is empty")
     if len(set(names)) < len(names):
-        raise ValueError(f"parameters must have different names, got {names!r}")
+        raise ValueError(f"parameters must have different names, got {brief(names)}")
     return names
 
 

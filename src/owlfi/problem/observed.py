@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_names, as_path, as_rows
+from owlfi._tools.checks import as_names, as_path, as_rows, brief
 from owlfi.problem.tables import read_table
 
 
@@ -32,7 +32,7 @@ def name_columns(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
         return tuple(f"column_{i}" for i in range(count))
     found = as_names("columns", names)
     if len(found) != count:
-        raise ValueError(f"columns must be {count} names, one for each column, got {found!r}")
+        raise ValueError(f"columns must be {count} names, one for each column, got {brief(found)}")
     return found
 
 

@@ -12,11 +12,13 @@ from owlfi._tools.checks import as_array, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
+from owlfi.problem.edge import as_parameters
 from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _BISECTIONS = 50  # to the last digits of a level
-_POINTS = 1024  # that quartiles of dependent parameters are taken of
+_POINTS = 1024  # that quantiles of dependent parameters are taken of
+_TAIL = 0.02
 
 
 class Prior(eqx.Module):
@@ -40,7 +42,7 @@ class Prior(eqx.Module):
     def __init__(self, **marginals: Any):
         if not marginals:
             raise ValueError("prior has no parameters; give Prior(name=measure, ...)")
-        self.names = tuple(marginals)
+        self.names = as_parameters(marginals)
         self.marginals = tuple(as_measure(marginal) for marginal in marginals.values())
         for name, marginal in zip(self.names, self.marginals, strict=True):
             if marginal.dim != 1:
@@ -167,19 +169,24 @@ class Prior(eqx.Module):
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
-        low, high = np.asarray(self._quartiles())
+        low, high = np.asarray(self._quantiles(0.25, 0.75))
         return as_jax(high - low)
 
     def real_widths(self) -> Float[Array, " p"]:
         """The same on the real line."""
-        low, high = np.asarray(to_real(self._quartiles(), self.bounds))
+        low, high = np.asarray(to_real(self._quantiles(0.25, 0.75), self.bounds))
         return as_jax(high - low)
 
-    def _quartiles(self) -> Float[Array, "2 p"]:
+    def pull_in(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The nearest that is out of the prior's tails, where there is room on both sides."""
+        ends = self._quantiles(_TAIL, 1 - _TAIL)
+        return as_jax(np.clip(np.asarray(theta), *np.asarray(ends)))
+
+    def _quantiles(self, *levels: float) -> Float[Array, "q p"]:
         if len(self.groups) == len(self.names):
-            return self.measure.from_uniform(np.repeat([[0.25], [0.75]], len(self.names), axis=1))
+            return self.measure.from_uniform(np.repeat([[at] for at in levels], len(self.names), 1))
         points = sobol(jax.random.key(0), _POINTS, self.measure)
-        return as_jax(np.quantile(np.asarray(points), [0.25, 0.75], axis=0))
+        return as_jax(np.quantile(np.asarray(points), levels, axis=0))
 
     def real_log_density(self, v: Float[Array, "... p"]) -> Float[Array, "..."]:
         """The log density of the parameters mapped to the real line, v = to_real(theta, bounds)."""

@@ -212,7 +212,7 @@ def _check_rows(
                 "and let row i of y depend on row i of u alone (a seed made from the digits of u "
                 "will not do: y must be smooth in u)"
             )
-    tell_cost(seconds)
+    tell_cost(seconds, compiled=simulator.runtime.compiles)
     return len(pair)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_array, as_kind, as_truth
+from owlfi._tools.checks import as_array, as_kind, as_truth, brief
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
@@ -63,7 +63,7 @@ class Simulator(eqx.Module):
         on_host: bool | None = None,
     ):
         if not callable(generator):
-            raise ValueError(f"generator must be a function of theta and u, got {generator!r}")
+            raise ValueError(f"generator must be a function of theta and u, got {brief(generator)}")
         self.generator = generator
         self.measure = as_measure(measure)
         self.parameters = as_parameters(parameters)
@@ -279,7 +279,7 @@ class Simulator(eqx.Module):
         numbers = {name: as_array(name, value) for name, value in values.items()}
         wrong = [name for name, number in numbers.items() if number.ndim]
         if wrong:
-            raise ValueError(f"{wrong[0]} must be one number, got {values[wrong[0]]!r}")
+            raise ValueError(f"{wrong[0]} must be one number, got {brief(values[wrong[0]])}")
         free = tuple(name for name in self.parameters if name not in values)
         places = tuple(self.parameters.index(name) for name in free)
         base = jnp.stack([numbers.get(name, jnp.zeros(())) for name in self.parameters])

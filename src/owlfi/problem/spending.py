@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.display import write_duration
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
+_SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
 _CALLS_AT_MOST = 2**62
 
 
@@ -115,10 +116,10 @@ def is_short() -> int:
     return 0 if now is None or now.most is None or not now.short else now.most
 
 
-def tell_cost(seconds: float) -> None:
+def tell_cost(seconds: float, *, compiled: bool = False) -> None:
     """On stderr, how long a method will take whose simulator takes so many seconds a row."""
     now = _NOW.get()
-    if now is None or now.told or seconds < _SLOW:
+    if now is None or now.told or seconds < (_SLOW_COMPILED if compiled else _SLOW):
         return
     now.told, calls = True, now.expect().in_all
     limit = "max_calls= sets a limit"
@@ -151,6 +152,7 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
             most = bound.arguments["max_calls"]
             if most is not None:
                 most = as_count("max_calls", most, most=_CALLS_AT_MOST)
+            as_truth("progress", bound.arguments.get("progress", False))
             given = {name: bound.arguments[name] for name in wanted}
             spending = Spending(method.__name__, most, lambda: expect(**given))
             token = _NOW.set(spending)

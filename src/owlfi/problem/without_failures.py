@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from owlfi._tools.checks import brief
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.problem.simulations import Simulations
@@ -60,7 +61,7 @@ def without_failures(
 def check_way(on_failure: str) -> None:
     """Raise ValueError for anything but one of the ways to go on."""
     if not isinstance(on_failure, str) or on_failure not in WAYS:
-        raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {on_failure!r}")
+        raise ValueError(f"on_failure must be one of {', '.join(WAYS)}, got {brief(on_failure)}")
 
 
 def tell_lost(lost: int, thetas: int) -> tuple[str, ...]:

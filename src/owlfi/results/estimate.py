@@ -1,7 +1,7 @@
 """A point estimate with its standard errors."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -67,6 +67,10 @@ class Estimate(Distribution):
     about: dict[str, Any] = field(default_factory=lambda: {"method": "minimum distance"})
     """How it was made."""
     warnings: tuple[str, ...] = ()
+    known_together: ClassVar = (
+        ("mass", "mass_error", "misfit"),
+        ("chances", "left_out", "influence"),
+    )
 
     def __getitem__(self, name: str) -> float:
         return float(self.theta[self._place(name)])

@@ -1,6 +1,7 @@
 """Results in files, without pickle."""
 
 import json
+import warnings
 from dataclasses import fields
 from pathlib import Path
 from types import UnionType
@@ -42,7 +43,9 @@ def _read(path: Path) -> Any:
     lists = {name: _as_texts(name, about.get(name, [])) for name in ("names", "warnings")}
     values = {**about, **lists, **arrays}
     _check_values(kind, values)
-    return kind(**values | {name: jnp.asarray(array) for name, array in arrays.items()})
+    found = kind(**values | {name: jnp.asarray(array) for name, array in arrays.items()})
+    _try_out(found)
+    return found
 
 
 def _as_texts(name: str, value: Any) -> tuple[str, ...]:
@@ -58,6 +61,21 @@ def _check_values(kind: Any, values: dict[str, Any]) -> None:
         if not _fits(value, hints[name], sizes):
             found = getattr(value, "shape", None) or type(value).__name__
             raise ValueError(f"{name} must be {hints[name]}, got {found}")
+    for name in kind.never_empty:
+        if not np.size(values.get(name, 0)):
+            raise ValueError(f"{name} is empty")
+    for group in kind.known_together:
+        lacking = [name for name in group if values.get(name) is None or not np.size(values[name])]
+        if 0 < len(lacking) < len(group):
+            raise ValueError(f"{lacking[0]} is lacking, which goes with {' and '.join(group)}")
+
+
+def _try_out(result: Any) -> None:
+    """Show it once: whatever cannot be said of it, such as of `about`, raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NaN, which results may have
+        result.summary()
+        repr(result)
 
 
 def _fits(value: Any, hint: Any, sizes: dict[str, int]) -> bool:
@@ -65,6 +83,8 @@ def _fits(value: Any, hint: Any, sizes: dict[str, int]) -> bool:
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, one, sizes) for one in get_args(hint))
     if not hasattr(hint, "dim_str"):
+        if isinstance(value, bool):
+            return hint is bool
         return isinstance(value, (float, int) if hint is float else get_origin(hint) or hint)
     axes = hint.dim_str.split()
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim != len(axes):

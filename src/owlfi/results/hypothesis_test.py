@@ -1,7 +1,7 @@
 """The result of a test."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Float
 
@@ -45,6 +45,7 @@ class HypothesisTest(Result):
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made: failed fits, bandwidths, ..."""
     warnings: tuple[str, ...] = ()
+    known_together: ClassVar = (("names", "theta"),)
 
     def __getitem__(self, name: str) -> float:
         self._place(name)

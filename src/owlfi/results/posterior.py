@@ -22,6 +22,8 @@ from owlfi.results.tables import as_level, table_rows, write_numbers
 class Posterior(Distribution):
     """Weighted draws of the parameters.
 
+    Raises ValueError where the chains have not equally many.
+
     `posterior["a"]` is the draws (n,) of the parameter a, which go with the `weights`.
 
     >>> posterior = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.array([0.5, 0.5]))
@@ -42,6 +44,10 @@ class Posterior(Distribution):
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made, and how well: threshold, acceptance, beta, R-hat, ..."""
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.chains < 1 or len(self.draws) % self.chains:
+            raise ValueError(f"{len(self.draws)} draws are not those of {self.chains} chains")
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
         return as_jax(np.asarray(self.draws)[:, self._place(name)])

@@ -1,7 +1,7 @@
 """Whether data of the fitted model look like those observed."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -49,6 +49,7 @@ class PredictiveCheck(Result):
     about: dict[str, Any] = field(default_factory=dict)
     """How it was made: names of the columns, numbers of the rows, replicates that failed."""
     warnings: tuple[str, ...] = ()
+    never_empty: ClassVar = ("replicated", "replicates")
 
     def __getitem__(self, name: str) -> float:
         return float(self.p_values[self._place(name)])

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from owlfi._tools.display import count, html_table, html_with_lines, write_facts
 from owlfi.results.files import save
@@ -18,6 +18,10 @@ class Result(abc.ABC):
     about: dict[str, Any]
     warnings: tuple[str, ...]
     """What is wrong with it, and what to do, in sentences; empty where all is well."""
+    known_together: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Fields of which a file has all or none."""
+    never_empty: ClassVar[tuple[str, ...]] = ()
+    """Arrays without which there is nothing to show."""
 
     @abc.abstractmethod
     def __getitem__(self, name: str) -> Any:

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
+from owlfi._tools.checks import brief, plain_number
 from owlfi._tools.display import join
 
 
 def as_level(level: Any) -> float:
     """Raises ValueError for anything but a number between 0 and 1."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    if not 0 < plain_number("level", level) < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
     return float(level)
 
 

@@ -78,13 +78,19 @@ def _template() -> Any:
 
 def _draw(section: Section, dpi: int) -> dict[str, Any]:
     drawn = [_encode(picture, dpi) for picture in section.pictures]
-    return {**vars(section), "pictures": drawn}
+    return {**vars(section), "pictures": [picture for picture in drawn if picture]}
 
 
 def _encode(picture: Picture, dpi: int) -> dict[str, Any]:
-    """As a PNG inside the page; its size in pixels of the first resolution keeps the layout."""
+    """As a PNG inside the page; its size in pixels of the first resolution keeps the layout.
+
+    Empty where its numbers are beyond drawing.
+    """
     buffer = BytesIO()
-    picture.figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    try:
+        picture.figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    except (ValueError, OverflowError):  # of ticks between numbers near the largest double
+        return {}
     width, height = picture.figure.get_size_inches() * _DPI[0]
     return {
         "data": base64.b64encode(buffer.getvalue()).decode(),

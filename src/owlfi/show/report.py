@@ -134,7 +134,7 @@ def _describe_answer(result: Result) -> Section:
     headings, *rows = result._table()
     words = tuple(line for line in result._lines() if "\n" not in line)
     table = Table(_name_kind(result), headings, rows)
-    return Section("answer", "The answer", words, (table,), pictures_of(result))
+    return Section("answer", "The answer", words, (table,), _picture(result))
 
 
 def _describe_health(result: Result) -> Section:
@@ -150,7 +150,15 @@ def _describe_check(check: PredictiveCheck) -> Section:
     table = Table("Observed statistics among replicated ones", headings, rows)
     doubts = tuple(f"{sentence.rstrip('.')}." for sentence in check.warnings)
     title = "Does the fitted model give such data?"
-    return Section("check", title, words, (table,), pictures_of(check), doubts)
+    return Section("check", title, words, (table,), _picture(check), doubts)
+
+
+def _picture(result: Result) -> tuple[Picture, ...]:
+    """None where numbers are beyond drawing, NaN or near the largest double: the table has them."""
+    try:
+        return pictures_of(result)
+    except (ValueError, OverflowError):
+        return ()
 
 
 def _describe_weights(quadrature: Quadrature) -> Section:

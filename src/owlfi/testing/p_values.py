@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from owlfi._tools.checks import as_count, plain_number
+from owlfi._tools.checks import as_count, brief, plain_number
 
 BANDWIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Multiples of the median lengthscale that an aggregated test looks at."""
@@ -69,7 +69,7 @@ def check_level(resamples: Any, level: Any) -> tuple[int, float]:
     """Both as plain numbers. Raises ValueError where so few resamples can never reject."""
     level = plain_number("level", level)
     if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
     resamples = as_count("resamples", resamples)
     fewest = ceil(min(1 / level, 1e9) - _ROUNDING) - 1  # of tiny levels, more than can be
     if resamples < fewest:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_count, positive
+from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi.inference.search.descent import Bank, minimise_by_descent
 from owlfi.inference.search.newton import Minimum, choose_least, minimise
 from owlfi.inference.search.objective import Objective
@@ -276,8 +276,8 @@ Prepared = Search | Regression
 def as_search(search: Any, theta: Any, restarts: Any) -> Search:
     """Raises ValueError for another word."""
     restarts = as_count("restarts", restarts, 0)
-    if not isinstance(search, Adam) and search != "newton":
-        raise ValueError(f"search must be 'newton' or Adam(...), got {search!r}")
+    if not isinstance(search, Adam) and not (isinstance(search, str) and search == "newton"):
+        raise ValueError(f"search must be 'newton' or Adam(...), got {brief(search)}")
     if theta is not None:
         return Given(as_array("theta", theta))
     return search if isinstance(search, Adam) else Newton(restarts)

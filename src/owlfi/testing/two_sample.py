@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.checks import as_count, as_rows, brief
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import show_bars, track_steps
 from owlfi.kernels import Kernel, as_kernel
@@ -115,7 +115,7 @@ def _tell(samples: tuple[np.ndarray, np.ndarray], rejected: bool) -> tuple[str, 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {brief(value)}")
 
 
 def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

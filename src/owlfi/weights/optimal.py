@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_array, as_weights, is_traced
+from owlfi._tools.checks import as_array, as_weights, brief, is_traced
 from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import Embedding, embed
 from owlfi.kernels import Kernel
@@ -54,7 +54,7 @@ def optimal_weights(
     u = as_points("points", points, measure, batched=True)
     jitter = as_array("nugget", nugget)
     if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
-        raise ValueError(f"nugget must be a number of at least 0, got {nugget!r}")
+        raise ValueError(f"nugget must be a number of at least 0, got {brief(nugget)}")
     embedding = embed(base_kernel, measure)
     if u.ndim == 2 and not is_traced(u, measure, base_kernel, jitter):
         for solve_structured in (solve_lattice, solve_grid):

@@ -15,9 +15,10 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.efficient.features import Features, make_features
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.places import from_place
 from owlfi.inference.search.scatter import Scatter, terms
 from owlfi.inference.search.stage import Stage
-from owlfi.problem.real_line import log_slope
+from owlfi.problem.real_line import log_slope, to_real
 from owlfi.problem.rules import Rule
 from owlfi.weights.quadrature import unweighted
 
@@ -90,7 +91,7 @@ class Scattered(eqx.Module):
         return scattered(self.scatter, self.near.fade(limit))[0]
 
     def look(self, v: Float[Array, " p"]) -> tuple[Moments, int]:
-        steepness = np.exp(np.asarray(log_slope(v, self.scatter.objective.ends)))
+        steepness = np.asarray(self.scatter.steepness(self._xi(v)))
         halves = [
             self._slopes(v, half) / steepness for half in (slice(0, None, 2), slice(1, None, 2))
         ]
@@ -106,7 +107,7 @@ class Scattered(eqx.Module):
         return jnp.zeros_like(self.scatter.centre)
 
     def _xi(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
-        return jnp.linalg.solve(self.scatter.spread, v - self.scatter.centre)
+        return self.scatter.xi_of(self.scatter.objective.theta_of(v))
 
     def _slopes(self, v: Float[Array, " p"], half: slice) -> Float[np.ndarray, "q p"]:
         """By every other theta, so that both halves have errors of their own."""
@@ -147,7 +148,8 @@ def model_around(
 
 def scattered(scatter: Scatter, near: Simulated) -> tuple[Scattered, int]:
     """The model around the centre of a scatter, and the calls of simulations there."""
-    y = near.objective.rows(scatter.centre)
+    ends = near.objective.ends
+    y = near.objective.rows(to_real(from_place(scatter.centre, ends), ends))
     means, _, covariances, distances = _moments(near, y, jnp.zeros((0, *y.shape)))
     parts: Any = map(np.asarray, (means, jnp.zeros((2, 0, 0)), covariances, distances))
     known = np.asarray(_means_at(near.features, scatter.y, scatter.weights))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_kind
+from owlfi._tools.checks import as_array, as_kind, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
@@ -188,5 +188,5 @@ def _split_into_boxes(
 def _check(problem: Problem, share: float, safety: float) -> None:
     problem.prior.check_continuous("a proposal")
     for name, value in (("share", share), ("safety", safety)):
-        if not (isinstance(value, float | int) and 0 < value <= 1):
-            raise ValueError(f"{name} must lie above 0 and be at most 1, got {value!r}")
+        if not 0 < plain_number(name, value) <= 1:
+            raise ValueError(f"{name} must lie above 0 and be at most 1, got {brief(value)}")

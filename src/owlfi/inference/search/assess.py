@@ -42,6 +42,8 @@ class Errors(NamedTuple):
     rippled_itself: bool
     """The same on the points of the objective, which are fewer."""
     calls: Calls
+    unsure: bool = False
+    """Whether ripples could not be averaged out."""
 
 
 class Assessed(NamedTuple):
@@ -73,9 +75,13 @@ def assess(
     if way.rough:
         return _assess_rough(key, rule, stage, way, landing, tries)
     errors = measure_errors(key, rule, stage, way, landing)
-    usual = normal_reach(objective, errors.sandwich)
     if tries and errors.rippled:
-        return _assess_by_regression(key, rule, stage, way, theta, errors.calls)
+        central = stage.problem.prior.pull_in(theta)
+        found = _assess_by_regression(key, rule, stage, way, central, errors.calls)
+        if _is_sure(found):
+            return found
+        errors = errors._replace(calls=found.calls, unsure=True)
+    usual = normal_reach(objective, errors.sandwich)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
     calls = errors.calls.add(other=looked)
     if normal.all():
@@ -100,11 +106,12 @@ def _assess_rough(
     """What was rough where the search began may be smooth where it ended."""
     objective, calls = stage.objective, Calls(0, 0)
     if tries:
-        rough, looked = is_rough(coarsen(objective, 1.0), landing.minimum.theta)
+        central = stage.problem.prior.pull_in(landing.minimum.theta)
+        rough, looked = is_rough(coarsen(objective, 1.0), central)
         calls = calls.add(other=looked)
         if not rough:
             smooth: Way = BySlopes(way.steps)
-            found = smooth.search(objective, landing.minimum.theta, _RUNGS)
+            found = smooth.search(objective, central, _RUNGS)
             return _assess_next(key, rule, stage, smooth, found, calls, tries - 1)
     errors = measure_errors(key, rule, stage, way, landing)
     reach = normal_reach(objective, errors.sandwich)
@@ -123,6 +130,12 @@ def _assess_by_regression(
     other: Way = ByRegression(way.steps)
     found = other.search(stage.objective, theta, _RUNGS)
     return _assess_next(key, rule, stage, other, found, calls, 0)
+
+
+def _is_sure(found: Assessed) -> bool:
+    """Whether a search by regression ended at one place, with errors in all directions."""
+    finite = np.isfinite(np.diag(np.asarray(found.errors.sandwich.covariance))).all()
+    return bool(found.landing.minimum.converged) and bool(finite)
 
 
 def _assess_next(

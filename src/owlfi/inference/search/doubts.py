@@ -25,6 +25,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *tell_ends(stage, theta, errors),
         *tell_undetermined(stage, theta, *found.reach),
         *_tell_coarse(stage, found),
+        *_tell_unsure(stage, found),
         *_tell_misfit(stage, found),
     )
 
@@ -98,6 +99,15 @@ def _tell_coarse(stage: Stage, found: Assessed) -> tuple[str, ...]:
     return (
         f"the choice of the {m} points moves the estimate {worst:.2g} times as far as the {n} "
         "observations do, beyond what a correction can be trusted with; give a larger m",
+    )
+
+
+def _tell_unsure(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    if not found.errors.unsure:
+        return ()
+    return (
+        "single simulations far out make most of the slopes, so that the errors may be too small; "
+        f"give a larger m than {stage.objective.m}, or a wider data_kernel=",
     )
 
 

@@ -4,7 +4,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi.inference.search.places import to_place
 from owlfi.inference.search.scatter import EDGE, Scatter, terms
+from owlfi.problem.real_line import Ends, from_real
 
 _WALL = 1.0  # of squared MMD, for each unit beyond the simulated thetas
 
@@ -21,10 +23,12 @@ class Regressed(eqx.Module):
     products: Float[Array, "t t"]
     towards: Float[Array, " t"]
     """⟨μ_t, data⟩."""
+    ends: Ends
 
     def at(self, v: Float[Array, " p"]) -> Float[Array, ""]:
         """The value at a place on the real line."""
-        xi = jnp.linalg.solve(self.spread, v - self.centre)
+        place = to_place(from_real(v, self.ends), self.ends)
+        xi = jnp.linalg.solve(self.spread, place - self.centre)
         beyond = jnp.maximum(jnp.abs(xi) - EDGE, 0.0)
         mixture = terms(jnp.clip(xi, -EDGE, EDGE)) @ self.regression
         value = mixture @ (self.products @ mixture) - 2 * mixture @ self.towards
@@ -37,7 +41,7 @@ def regressed(scatter: Scatter) -> Regressed:
     objective = scatter.objective
     towards = scatter.at_rows(objective.observed) @ objective.shares
     parts = scatter.centre, scatter.spread, scatter.regression, scatter.products
-    return Regressed(*parts, towards)
+    return Regressed(*parts, towards, objective.ends)
 
 
 @eqx.filter_jit

@@ -4,6 +4,7 @@ Simulated at thetas scattered around the centre, on the same noise, embeddings a
 theta: μ(v) ≈ Σ_t c_t(v) μ_t with c quadratic in v. Jumps, counts and chaos average out.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from owlfi._tools.ranks import lift
 from owlfi.inference.search.designs import Simulated
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.inference.search.places import from_place, keep_within, to_place
 from owlfi.inference.search.tangent import (
     Tangent,
     covariance_of_points,
@@ -28,7 +30,6 @@ from owlfi.inference.search.tangent import (
 from owlfi.kernels import Kernel
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
-from owlfi.problem.real_line import log_slope
 
 EDGE = 3**0.5  # of the cube in which thetas are scattered, with variance 1 a coordinate
 _PER_TERM = 4  # thetas for each term of the regression
@@ -43,7 +44,7 @@ _GROUPS = 10  # of thetas
 class Scatter(eqx.Module):
     """Simulations at thetas around a centre, and the regression of their embeddings.
 
-    Places v = centre + spread ξ are on the real line; thetas lie in the cube of ξ up to `EDGE`.
+    Places are centre + spread ξ; thetas lie in the cube of ξ up to `EDGE`, inside of the prior.
     """
 
     objective: Objective
@@ -59,8 +60,28 @@ class Scatter(eqx.Module):
     """⟨μ_t, μ_s⟩."""
 
     def place(self, xi: Float[Array, "... p"]) -> Float[Array, "... p"]:
-        """The place on the real line."""
+        """Where ξ is."""
         return lift(self.centre, xi.ndim) + xi @ self.spread.T
+
+    def theta(self, xi: Float[Array, "... p"]) -> Float[Array, "... p"]:
+        """The parameters there."""
+        return from_place(self.place(xi), self.objective.ends)
+
+    def xi_of(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The inverse of `theta`."""
+        place = to_place(theta, self.objective.ends)
+        return jnp.linalg.solve(self.spread, place - self.centre)
+
+    def keep(self, xi: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The nearest in the cube and the prior."""
+        place = keep_within(self.place(jnp.clip(xi, -EDGE, EDGE)), self.objective.ends)
+        return jnp.linalg.solve(self.spread, place - self.centre)
+
+    def steepness(self, xi: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The derivative of theta by its place."""
+        ends = self.objective.ends
+        one = jnp.ones_like(self.centre)
+        return jax.jvp(lambda place: from_place(place, ends), (self.place(xi),), (one,))[1]
 
     def mixture(self, xi: Float[Array, " p"]) -> Float[Array, " t"]:
         """c(ξ): the embedding there as a mixture of those simulated."""
@@ -91,8 +112,10 @@ def scatter_around(
     number: of the scatter, so that no two in a search are alike.
     """
     p, count = len(centre), scatter_size(len(centre))
-    xi = _cube(number, count, p)
-    y = simulate_each(objective, objective.theta_of(centre[None] + xi @ spread.T))
+    middle, scaled = np.asarray(centre)[None], np.asarray(_cube(number, count, p)) @ spread.T
+    places = keep_within(as_jax(middle + scaled), objective.ends)
+    xi = np.linalg.solve(spread, (places - middle).T).T
+    y = simulate_each(objective, from_place(places, objective.ends))
     calls = count * objective.m
     fine = np.asarray(_are_enough(objective, y))
     if fine.sum() < count / 2:
@@ -189,23 +212,23 @@ def _minimise_each(
             c = scatter.mixture(xi)
             return c @ (scatter.products @ c) - 2 * c @ towards
 
-        start = candidates[jnp.argmin(jax.vmap(value)(candidates))]
-        xi = _polish(value, start)
+        start = inside[jnp.argmin(jax.vmap(value)(inside))]
+        xi = _polish(value, start, scatter.keep)
         return Found(xi, value(xi), (jnp.abs(xi) < 0.98 * EDGE).all())
 
+    inside = jax.vmap(scatter.keep)(candidates)
     return jax.lax.map(fit, shares)
 
 
-def _polish(value, start: Array) -> Array:  # type: ignore[no-untyped-def]
-    """Damped Newton steps inside the cube."""
+def _polish(value: Callable[[Array], Array], start: Array, keep: Callable[[Array], Array]) -> Array:
+    """Damped Newton steps inside the cube and the prior."""
     slope, bend = jax.grad(value), jax.hessian(value)
 
     def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         xi, damping = state
         sizes, directions = jnp.linalg.eigh(bend(xi))
         damped = jnp.abs(sizes) + damping * jnp.abs(sizes).max() + jnp.finfo(float).tiny
-        moved = xi - directions @ (directions.T @ slope(xi) / damped)
-        moved = jnp.clip(moved, -EDGE, EDGE)
+        moved = keep(xi - directions @ (directions.T @ slope(xi) / damped))
         better = value(moved) < value(xi)
         return (jnp.where(better, moved, xi), jnp.where(better, damping / 4, damping * 8)), None
 
@@ -218,10 +241,8 @@ def tangent_by_regression(
 ) -> Tangent:
     """Along the regression at ξ, by theta."""
     objective = scatter.objective
-    v = scatter.place(xi)
-    steepness = jnp.exp(log_slope(v, objective.ends))
     by_xi = jax.jacfwd(scatter.mixture)(xi).T
-    along = jnp.linalg.solve(scatter.spread.T, by_xi) / steepness[:, None]
+    along = jnp.linalg.solve(scatter.spread.T, by_xi) / scatter.steepness(xi)[:, None]
     # Jumps would pass for slopes, and make the estimate look more certain than it is.
     noise = left_over(scatter) / jnp.trace(_rest(scatter))
     metric = _without_noise(along @ scatter.products @ along.T, noise * along @ along.T)
@@ -287,7 +308,7 @@ def refit_inside(
     with jax.ensure_compile_time_eval():
         candidates = _candidates(p)
     found = _refit_each(scatter, observed, shares, candidates)
-    theta = scatter.objective.theta_of(scatter.place(found.xi))
+    theta = scatter.theta(found.xi)
     none = jnp.zeros(len(theta), int)
     return Minimum(theta, found.value, none, found.inside, theta[:, None], found.value[:, None])
 

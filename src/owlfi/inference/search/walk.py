@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.places import from_place, place_widths, to_place
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import (
     EDGE,
@@ -17,7 +19,6 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     tangent_by_regression,
 )
-from owlfi.problem.real_line import log_slope, to_real
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
 _SCATTERED = 2.0  # standard errors of the estimate, to regress over
@@ -45,8 +46,8 @@ class Walk(NamedTuple):
 
 def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
     """At a start, with a look around as wide as the prior."""
-    spread = jnp.diag(_FIRST_SPREAD * objective.widths)
-    return Walk(to_real(start, objective.ends), spread)
+    spread = np.diag(_FIRST_SPREAD * np.asarray(place_widths(objective.widths, objective.ends)))
+    return Walk(to_place(start, objective.ends), as_jax(spread))
 
 
 def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:
@@ -94,9 +95,9 @@ def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, 
     objective = scatter.objective
     tangent = tangent_by_regression(scatter, xi)
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
-    slope = jnp.exp(log_slope(scatter.place(xi), objective.ends))
+    slope = scatter.steepness(xi)
     covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)
-    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(objective.widths)
+    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
     shrink = np.minimum(1.0, widest / np.sqrt(np.diag(covariance)))
     covariance = covariance * np.outer(shrink, shrink)
     inverse = np.linalg.inv(scatter.spread)
@@ -114,10 +115,10 @@ def as_minimum(objective: Objective, ended: Walk) -> Minimum:
     """Where a walk ended, as of any search."""
     vs, values = zip(*ended.trail, strict=True) if ended.trail else ([ended.v], [ended.value])
     return Minimum(
-        objective.theta_of(ended.v),
+        from_place(ended.v, objective.ends),
         jnp.array(ended.value),
         jnp.array(ended.calls),
         jnp.array(ended.settled),
-        objective.theta_of(jnp.stack(vs)),
+        from_place(jnp.stack(vs), objective.ends),
         jnp.array(values),
     )

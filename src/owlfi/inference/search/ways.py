@@ -201,8 +201,7 @@ class ByRegression:
                 "the simulations fail around the estimate "
                 f"{np.asarray(landing.minimum.theta)}; mend the generator or narrow the prior"
             )
-        v = to_real(landing.minimum.theta, objective.ends)
-        xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
+        xi = scatter.xi_of(landing.minimum.theta)
         y = simulate_designs(objective, landing.minimum.theta, designs.points)
         seen = leave_out_failed(objective, y, designs.weights).whole()
         return Look(tangent_by_regression(scatter, xi, seen), seen, Calls(0, designs.weights.size))
