@@ -25,7 +25,7 @@ test-all: .venv/developer  ## the same with the slow statistical checks
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal --durations=10 -m 'not browser'
 
-test-browser: .venv/developer  ## reports in a real browser: needs chromium and chromium-driver
+test-browser: .venv/developer docs  ## reports and this site in a real browser: needs chromium and chromium-driver
 	$(BIN)/python $(PIP) selenium
 	$(BIN)/pytest -n 0 -m browser tests/show
 

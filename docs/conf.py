@@ -15,7 +15,6 @@ release = version = __version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "docstrings",
     "rooms",
     "failures",
@@ -26,7 +25,7 @@ root_doc = "index"
 default_role = "code"
 suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = []
 myst_heading_anchors = 3
 
 nb_execution_mode = "cache"

@@ -62,9 +62,8 @@ def _blocks(text: str) -> list[list[str]]:
         if not line.strip():
             blocks.append([])
             continue
-        if (line.startswith(">>>") and not example) or (starts_fields and not inside):
-            blocks.append([])
-        elif inside and not line.startswith("    ") and not starts_fields:
+        begins = (line.startswith(">>>") and not example) or (starts_fields and not inside)
+        if begins or (inside and not line.startswith("    ") and not starts_fields):
             blocks.append([])
         blocks[-1].append(line)
     return [block for block in blocks if block]

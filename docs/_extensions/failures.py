@@ -179,8 +179,9 @@ def _cell(text: str) -> str:
 
 HEAD = """# Failures explained
 
-All {warnings} warnings and {refusals} refusals of this version, read from its source when this page was
-made; ‹…› is filled in with your numbers. Search this page (Ctrl-F) for the first words of what you saw.
+All {warnings} warnings and {refusals} refusals of this version, read from its source when this page
+was made; ‹…› is filled in with your numbers. Search this page (Ctrl-F) for the first words of what
+you saw.
 
 A **warning** comes with an answer: it is in `result.warnings`, at the end of `summary()` and in the
 report, and is issued as an `owlfi.HealthWarning` at your line. A **refusal** is an exception before

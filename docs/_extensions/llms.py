@@ -5,16 +5,16 @@ from typing import Any
 
 HEAD = """# owlfi
 
-> Fit simulators to data with far fewer simulator runs: simulated points are weighted optimally, so that
-> the maximum mean discrepancy (MMD) to the data is known from dozens of runs instead of thousands.
+> Fit simulators to data with far fewer simulator runs: simulated points are weighted optimally, so
+> that the maximum mean discrepancy (MMD) to the data is known from dozens of runs.
 
 A simulator is `owlfi.Simulator(function_of_theta_and_u, distribution_of_u, names, prior=prior)`, or
-`owlfi.Simulator.from_random(function_of_theta_and_rng, names, prior=prior)` as it is written. With data x,
-`problem = owlfi.Problem(simulator, x)` and `rule = owlfi.OptimallyWeighted(m=128)`, every method is
-called as `method(jax.random.key(0), problem, rule)`: `owlfi.minimum_distance` gives an estimate with
-standard errors, `owlfi.posterior_bootstrap`, `owlfi.mmd_bayes`, `owlfi.pseudo_marginal`,
-`owlfi.rejection_abc` and `owlfi.sequential_abc` give posterior draws. `result.summary()` has the numbers
-and what to doubt, `owlfi.report(result, "report.html")` a page.
+`owlfi.Simulator.from_random(function_of_theta_and_rng, names, prior=prior)` as it is written. With
+data x, `problem = owlfi.Problem(simulator, x)` and `rule = owlfi.OptimallyWeighted(m=128)`, every
+method is called as `method(jax.random.key(0), problem, rule)`: `owlfi.minimum_distance` gives an
+estimate with standard errors, `owlfi.posterior_bootstrap`, `owlfi.mmd_bayes`,
+`owlfi.pseudo_marginal`, `owlfi.rejection_abc` and `owlfi.sequential_abc` give posterior draws.
+`result.summary()` has the numbers and what to doubt, `owlfi.report(result, "report.html")` a page.
 
 """
 

@@ -1,4 +1,4 @@
-"""The README is true: its example runs, and prints what it says."""
+"""The README is true: its examples run, and print what it says."""
 
 import re
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-EXAMPLE = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 ANSWER = re.search(r"```python\n((?:(?!```).)*?summary.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
 COUNT = """
 import jax
@@ -17,8 +17,11 @@ jax.monitoring.register_event_duration_secs_listener(
     lambda event, *_, **__: event.endswith("backend_compile_duration") and compiled.append(event)
 )
 """
-LIGHT = "import sys; assert 'scipy.stats' not in sys.modules"  # it takes a second to load
-CAMPAIGN = re.search(r"```python\n((?:(?!```).)*?Campaign.*?)```", README, re.DOTALL)
+CAMPAIGN = re.search(
+    r"```python\n((?:(?!```).)*?Campaign.*?)```",
+    (ROOT / "docs" / "campaigns.md").read_text(),
+    re.DOTALL,
+)
 
 
 def run(code: str) -> tuple[str, int]:
@@ -33,13 +36,11 @@ def run(code: str) -> tuple[str, int]:
     return printed, int(programs)
 
 
-def test_example_prints_the_numbers_beside_it() -> None:
-    assert EXAMPLE is not None
-    text, programs = run(EXAMPLE[1])
+def test_squared_mmd_needs_few_programs_and_few_runs() -> None:
+    text, programs = run((ROOT / "examples" / "squared_mmd.py").read_text())
     assert programs <= 28  # ten of them are the operations of the simulator
-    printed = re.findall(r"squared MMD (\S+)", text)
-    assert len(printed) == 3
-    assert f"It prints {printed[0]}, {printed[1]} and {printed[2]};" in README
+    printed = [float(number) for number in re.findall(r"squared MMD (\S+)", text)]
+    assert printed == pytest.approx([0.0170, 0.0053, 0.0263], abs=3.1e-4)  # of 16,384 runs
 
 
 def test_estimate_is_the_table_below_it() -> None:
@@ -51,20 +52,18 @@ def test_estimate_is_the_table_below_it() -> None:
         assert printed == shown or float(printed) == pytest.approx(float(shown), abs=0.005)
 
 
-def test_example_has_at_most_twenty_lines() -> None:
-    assert EXAMPLE is not None
-    assert len([line for line in EXAMPLE[1].splitlines() if line]) <= 20
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) < 100
 
 
 def test_pictures_and_pages_exist() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (Path(__file__).parents[2] / target).exists(), target
+        assert (ROOT / target).exists(), target
 
 
 def test_campaign_of_ten_lines_runs_as_it_is(tmp_path: Path) -> None:
     assert CAMPAIGN is not None
     assert len([line for line in CAMPAIGN[1].splitlines() if line]) <= 10
-    assert CAMPAIGN[1] in (Path(__file__).parents[2] / "docs" / "campaigns.md").read_text()
     (tmp_path / "script.py").write_text(CAMPAIGN[1])  # no guard: workers do not run it
     for _ in range(2):  # the second time, it comes back to what the first has done
         ran = subprocess.run(
@@ -84,19 +83,3 @@ def test_own_simulator_to_posterior_in_eight_lines() -> None:
     lines = {line.split()[0]: line.split() for line in ran.stdout.splitlines() if line}
     assert abs(float(lines["scale"][1]) - 2.0) < 1.0
     assert abs(float(lines["shape"][1]) - 1.5) < 0.7
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "inference.md",
-        "simulators.md",
-        "tuning.md",
-        pytest.param("checking.md", marks=pytest.mark.slow),
-        pytest.param("testing.md", marks=pytest.mark.slow),
-    ],
-)
-def test_page_runs_as_it_is(name: str, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / name).read_text()
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)

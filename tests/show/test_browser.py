@@ -9,40 +9,13 @@ import json
 import pytest
 
 import owlfi
+from browsing import SIZES, count_beside, count_broken, set_up
 from gaussian import RULE, gaussian_problem
 from results_of_all_kinds import RESULTS, make_check
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-HOW = "install it: apt-get install chromium chromium-driver; pip install selenium"
-SIZES = {"phone": (360, 740), "desk": (1200, 900)}
 PALE = "return getComputedStyle(document.body).backgroundColor"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    try:
-        from selenium import webdriver
-    except ImportError:
-        pytest.fail(f"selenium is missing; {HOW}")
-    options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    try:
-        driver = webdriver.Chrome(options=options)
-    except Exception as error:  # of selenium, of the driver or of the browser
-        pytest.fail(f"Chromium does not start ({error}); {HOW}")
-    yield driver
-    driver.quit()
-
-
-def set_up(browser, size, scheme="light", media="screen"):
-    width, height = SIZES[size]
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
 def requests_of(browser):
@@ -87,10 +60,8 @@ def test_page_opens_without_errors_or_requests(browser, pages, name, size):
     browser.get(pages[name].as_uri())
     assert browser.get_log("browser") == []
     assert requests_of(browser) == []
-    wide = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
-    assert wide <= 0
-    broken = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
-    assert browser.execute_script(broken) == 0
+    assert count_beside(browser) <= 0
+    assert count_broken(browser) == 0
     assert browser.execute_script("return document.images.length") > 0
     hidden = (
         "return [...document.querySelectorAll('section')].filter(s => s.offsetHeight < 30).length"

@@ -1,0 +1,56 @@
+"""The documentation site, which `make docs` makes, in a real browser."""
+
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from browsing import SIZES, count_beside, count_broken, set_up
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
+PAGES = sorted(str(path.relative_to(SITE)) for path in SITE.rglob("*.html"))
+PAGES = [page for page in PAGES if not page.startswith(("_static", "_modules"))]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Nothing: tests print what is wrong."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_site_is_built():
+    assert len(PAGES) > 60, "make docs builds it"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("page", PAGES)
+def test_page_opens_without_errors_and_fits(browser, address, page, size):
+    set_up(browser, size)
+    browser.get_log("browser")
+    browser.get(f"{address}/{page}")
+    assert count_broken(browser) == 0
+    assert count_beside(browser) <= 0
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("word", ["minimum_distance", "outliers", "SLURM"])
+def test_search_finds(browser, address, word):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    set_up(browser, "desk")
+    browser.get(f"{address}/search.html?q={word}")
+    WebDriverWait(browser, 20).until(
+        lambda driver: driver.find_elements(By.CSS_SELECTOR, "#search-results li a")
+    )
