@@ -53,7 +53,12 @@ _LOST = 1e-9  # of the probability of a discrete measure
 
 
 class Embedding(eqx.Module):
-    """The embedding of a measure by a kernel."""
+    """The embedding of a measure by a kernel.
+
+    >>> from owlfi.measures import Normal
+    >>> Embedding(SquaredExponential(1.0), Normal()).mean([[0.0]]).round(6)
+    Array([0.707107], dtype=float64)
+    """
 
     kernel: Kernel
     measure: Measure

@@ -130,6 +130,14 @@ def accept(
 
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters, or fewer draws than a regression needs.
+
+    >>> import owlfi
+    >>> from owlfi.models.wind_farm import stored_runs
+    >>> runs = stored_runs()
+    >>> problem = owlfi.Problem(owlfi.models.wind_farm(), runs.x)
+    >>> simulations = owlfi.stored_simulations(problem, runs.theta, runs.u, runs.y)
+    >>> len(accept(problem, simulations, share=0.05).draws)
+    50
     """
     problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     cut = Cut(share, threshold)

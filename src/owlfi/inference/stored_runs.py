@@ -29,6 +29,13 @@ def stored_simulations(
 
     Raises ValueError for arrays that do not fit each other or the problem, thetas outside the
     prior, and another word.
+
+    >>> import owlfi
+    >>> from owlfi.models.wind_farm import stored_runs
+    >>> runs = stored_runs()
+    >>> problem = owlfi.Problem(owlfi.models.wind_farm(), runs.x)
+    >>> stored_simulations(problem, runs.theta, runs.u, runs.y).y.shape
+    (1000, 10, 1)
     """
     problem = as_problem(problem)
     thetas = as_points("thetas", thetas, problem.prior.measure)

@@ -21,7 +21,12 @@ _FEWEST = 128  # rows to compile quantiles for
 
 
 class Measure(eqx.Module):
-    """A probability measure on R^dim."""
+    """A probability measure on R^dim.
+
+    >>> from owlfi.measures import Normal
+    >>> isinstance(Normal(), Measure), Normal(dim=3).dim
+    (True, 3)
+    """
 
     @property
     @abc.abstractmethod

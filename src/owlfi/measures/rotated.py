@@ -29,6 +29,11 @@ class Rotated(Measure):
 
     Points of the unit cube have the coordinates along the directions first, then those that stay,
     then the rest.
+
+    >>> from owlfi.measures import brownian
+    >>> path = brownian(16)
+    >>> isinstance(path, Rotated), path.dim
+    (True, 16)
     """
 
     given: Measure

@@ -33,7 +33,12 @@ _FASTEST_RATE = 6.0  # powers of m that a small pilot may promise
 
 @dataclass(frozen=True, repr=False)
 class Recommendation:
-    """What to use for a budget, and why; shown as its text."""
+    """What to use for a budget, and why; shown as its text.
+
+    >>> from owlfi import models
+    >>> type(recommend(models.two_moons(), 64).rule).__name__
+    'OptimallyWeighted'
+    """
 
     rule: Rule
     m: int

@@ -135,7 +135,11 @@ class VStatistic(Rule):
 
 
 class UStatistic(Rule):
-    """Equal weights without the pairs i = j: unbiased on independent points."""
+    """Equal weights without the pairs i = j: unbiased on independent points.
+
+    >>> UStatistic(m=100).independent
+    True
+    """
 
     m: int = eqx.field(static=True, default=256, converter=partial(as_count, "m", least=2))
 

@@ -25,7 +25,14 @@ _REPEATED_DIGITS = 1e-9  # batches of another size may round differently
 
 
 class Simulations(eqx.Module):
-    """What a simulator gave at each theta, on the points of a quadrature."""
+    """What a simulator gave at each theta, on the points of a quadrature.
+
+    >>> import owlfi
+    >>> scaled = Simulator(lambda theta, u: theta[0] * u, owlfi.Normal(), ["scale"])
+    >>> points = owlfi.median_weights(owlfi.Normal(), [-1.0, 0.0, 1.0])
+    >>> simulate(scaled, [[0.5], [2.0]], points).at([1]).y.ravel()
+    Array([-2.,  0.,  2.], dtype=float64)
+    """
 
     thetas: Float[Array, "t p"]
     quadrature: Quadrature

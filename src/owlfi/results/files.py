@@ -24,6 +24,13 @@ def load(path: Any) -> Any:
     Nothing in the file is executed.
 
     Raises FileNotFoundError where there is none, ValueError for any other file.
+
+    >>> import tempfile
+    >>> import jax.numpy as jnp
+    >>> from owlfi import Posterior
+    >>> posterior = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.array([0.5, 0.5]))
+    >>> load(posterior.save(Path(tempfile.mkdtemp()) / "posterior.npz"))
+    Posterior(a: 2 ± 1; 2 draws; 0 simulator calls)
     """
     refuse_after_fork()
     file = _file(as_path("path", path))

@@ -20,6 +20,9 @@ class HealthWarning(UserWarning):
 
     Methods issue one for each sentence of `result.warnings`, at the line that called them. For
     errors instead: `warnings.simplefilter("error", owlfi.HealthWarning)`.
+
+    >>> issubclass(HealthWarning, UserWarning)
+    True
     """
 
 

@@ -151,6 +151,9 @@ class Adam(_Narrow):
     """Algorithm 2: the paper's I, R, S and s.
 
     Steps are taken on the real line, so none leaves the bounds.
+
+    >>> Adam().__class__.__name__
+    'Adam'
     """
 
     refines = False  # the paper's test as it is

@@ -147,6 +147,11 @@ def adaptive_design(
     most_noise: a bound on m Σ w_i², as of `tuned_weights`.
 
     Raises ValueError for seeds, in which nothing is smooth.
+
+    >>> from owlfi import Normal, SquaredExponential
+    >>> design = adaptive_design(jax.random.key(0), SquaredExponential(1.0), Normal(), m=64)
+    >>> design.left, design.ask().shape
+    (64, (32, 1))
     """
     measure, m = as_measure(measure), as_count("m", m)
     if not measure.smooth:

@@ -20,7 +20,11 @@ _NEARLY_ALL = 0.99
 
 
 class Verdict(IntEnum):
-    """Whether optimal weights were taken, and why not."""
+    """Whether optimal weights were taken, and why not.
+
+    >>> Verdict(0).name
+    'WEIGHTED'
+    """
 
     WEIGHTED = 0
     CONSTANT = 1
@@ -33,7 +37,15 @@ class Verdict(IntEnum):
 
 
 class Certificate(eqx.Module):
-    """An estimate, not a bound, of the error of a quadrature tuned to simulations."""
+    """An estimate, not a bound, of the error of a quadrature tuned to simulations.
+
+    >>> import jax, owlfi
+    >>> noise = owlfi.Normal()
+    >>> u = owlfi.sobol(jax.random.key(0), 64, noise)
+    >>> quadrature = owlfi.tuned_weights(owlfi.SquaredExponential(1.0), noise, u, jnp.sin(u))
+    >>> bool(quadrature.certificate.excess < quadrature.certificate.equal)
+    True
+    """
 
     excess: Float[Array, "..."]
     """Estimated excess MMD²: what the weights add to the squared MMD, on average."""

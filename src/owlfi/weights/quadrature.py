@@ -33,7 +33,13 @@ class Pilot(eqx.Module):
 
 
 class Quadrature(eqx.Module):
-    """Points u with weights w: Σ w_i f(u_i) ≈ ∫ f dU. Leading axes are separate designs."""
+    """Points u with weights w: Σ w_i f(u_i) ≈ ∫ f dU. Leading axes are separate designs.
+
+    >>> from owlfi import SquaredExponential, Uniform, optimal_weights
+    >>> quadrature = optimal_weights(SquaredExponential(1.0), Uniform(), [0.2, 0.5, 0.8])
+    >>> quadrature.points.shape, quadrature.weights.round(3)
+    ((3, 1), Array([0.45, 0.1 , 0.45], dtype=float64))
+    """
 
     points: Float[Array, "... m s"]
     weights: Float[Array, "... m"]
