@@ -1,16 +1,25 @@
 """The documentation site: `make docs` builds it, and runs every page that has code."""
 
+import importlib.metadata
+import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+BUILT = Path(__file__).parent / "_build"
+# Most of the time of a page is that of compilers: pages share what they compile, and XLA emits
+# simpler code, as in the tests.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(BUILT / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+os.environ.setdefault("XLA_FLAGS", FLAGS)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from owlfi.version import __version__
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "owlfi"
 author = "the owlfi developers"
 copyright = "MIT licence"
-release = version = __version__
+release = version = importlib.metadata.version("owlfi")
 
 extensions = [
     "myst_nb",
@@ -29,7 +38,7 @@ myst_enable_extensions = []
 myst_heading_anchors = 3
 
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(Path(__file__).parent / "_build" / "executed")
+nb_execution_cache_path = str(BUILT / "executed")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_merge_streams = True
