@@ -29,7 +29,8 @@ def read_page(path: Path) -> Page:
 
 def find_broken(root: Path) -> list[str]:
     """Links that lead to no file, or to no anchor of one; those to other sites are not followed."""
-    pages = {path: read_page(path) for path in sorted(root.rglob("*.html"))}
+    written = [path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path: read_page(path) for path in written}
     broken = []
     for path, page in pages.items():
         for target in page.targets:
