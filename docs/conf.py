@@ -43,6 +43,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_merge_streams = True
 
+toc_object_entries = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
