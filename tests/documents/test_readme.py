@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-ANSWER = re.search(r"```python\n((?:(?!```).)*?summary.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+BLOCK = r"((?:(?!```).)*)```"
+ANSWER = re.search(
+    rf"```python\n{BLOCK}\n\n```\n{BLOCK}", README, re.DOTALL
+)  # code, what it prints
 COUNT = """
 import jax
 compiled = []
