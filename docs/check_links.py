@@ -47,5 +47,5 @@ def find_broken(root: Path) -> list[str]:
 if __name__ == "__main__":
     site = Path(sys.argv[1]).resolve()
     found = find_broken(site)
-    print(*found, sep="\n")
+    print("\n".join(found) or f"every link inside {site} leads somewhere")
     sys.exit(f"{len(found)} broken links in {site}" if found else 0)

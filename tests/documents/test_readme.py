@@ -10,9 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCK = r"((?:(?!```).)*)```"
-ANSWER = re.search(
-    rf"```python\n{BLOCK}\n\n```\n{BLOCK}", README, re.DOTALL
-)  # code, what it prints
+# code, and what it prints
+ANSWER = re.search(rf"```python\n{BLOCK}\n\n```\n{BLOCK}", README, re.DOTALL)
 COUNT = """
 import jax
 compiled = []
