@@ -151,6 +151,13 @@ def test_slopes_that_say_nothing_are_recognised():
         assert is_rough(objective, jnp.array([1.0]))[0] is rough, generator.__name__
 
 
+def test_counts_are_recognised_where_a_small_step_changes_none():
+    model = Simulator(count_by_quantiles, Uniform(), ["rate"], prior=Prior(rate=Uniform(0, 50)))
+    problem = Problem(model, draw(model, [0.3], 60))
+    objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
+    assert is_rough(objective, jnp.array([0.01]))[0]
+
+
 def smooth_objective():
     problem = gaussian_problem()
     return objective_of(problem, VStatistic(256, owlfi.sobol).quadrature(KEY, problem))
@@ -169,6 +176,23 @@ def test_regression_gives_the_errors_that_slopes_give():
         for tangent in (by_slopes, by_regression)
     ]
     assert_allclose(*errors, rtol=0.1)  # the regression leaves out how the slopes bend
+
+
+def test_products_of_scattered_embeddings_are_those_of_the_gram_matrix():
+    scatter, _ = scatter_around(smooth_objective(), jnp.array([1.2]), jnp.array([[0.1]]), 0)
+    count, m, d = scatter.y.shape
+    gram = scatter.objective.data_kernel.gram(*[scatter.y.reshape(-1, d)] * 2)
+    weighted = gram.reshape(count, m, count, m)
+    expected = np.einsum("ti,tisj,sj->ts", scatter.weights, weighted, scatter.weights)
+    assert_allclose(scatter.products, expected, rtol=1e-12)
+
+
+def test_counts_at_the_end_of_a_prior_have_the_errors_that_counts_have():
+    x = np.random.default_rng(3).poisson(0.4, (60, 1)).astype(float)
+    assert x.mean() < 0.5
+    estimate = fit(Problem(counts(), x))
+    assert estimate["rate"] < 0.6
+    assert estimate.standard_errors[0] > 0.5 * (0.5 / 60) ** 0.5
 
 
 def test_profile_of_a_parabola_ends_where_the_normal_interval_does():

@@ -28,22 +28,25 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     """Whether the search must do without derivatives near theta, and the calls of the look.
 
     Steps that derivatives fail to tell are made shorter while they lead farther than samples can
-    see: at a distance that matters, what is smooth is straight.
+    see: at a distance that matters, what is smooth is straight. Steps that lead nowhere, as from a
+    place where nearly all counts are 0, are made longer.
     """
     rows = simulate_with_slopes(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
     m, n = objective.m, objective.n
     visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
-    steps, calls = _FIRST_STEP * np.asarray(objective.widths), rows.calls
+    widths, calls = np.asarray(objective.widths), rows.calls
+    steps = _FIRST_STEP * widths
     for _ in range(_TRIALS):
         missed, changed = compare_steps(objective, theta, rows, steps)
         calls += 2 * len(theta) * m
         untold = missed > _MOST * np.maximum(changed, _ROUNDING)
         far = untold & (changed > visible)
-        if not untold.any() or not far.any():
+        nowhere = (changed <= _ROUNDING) & (steps < widths)
+        if not far.any() and (untold.any() or not nowhere.any()):
             return bool(untold.any()), calls
-        steps = np.where(far, _SHORTER * steps, steps)
+        steps = np.where(far, _SHORTER * steps, np.where(nowhere, steps / _SHORTER, steps))
     return True, calls
 
 
