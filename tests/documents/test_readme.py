@@ -85,3 +85,11 @@ def test_own_simulator_to_posterior_in_eight_lines() -> None:
     lines = {line.split()[0]: line.split() for line in ran.stdout.splitlines() if line}
     assert abs(float(lines["scale"][1]) - 2.0) < 1.0
     assert abs(float(lines["shape"][1]) - 1.5) < 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["checking.md", "testing.md"])
+def test_page_that_the_site_does_not_run_runs(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / name).read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
