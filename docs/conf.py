@@ -46,7 +46,6 @@ nb_merge_streams = True
 toc_object_entries = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 
 html_theme = "sphinx_book_theme"
 html_title = "owlfi"

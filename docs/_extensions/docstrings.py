@@ -25,7 +25,7 @@ def shorten(_app, _kind, _name, _what, _options, signature, returned):
 def _short(text: str | None) -> str | None:
     if text is None:
         return None
-    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
+    text = re.sub(r"<function (\w+)(?: at 0x[0-9a-f]+)?>", r"\1", text)
     text = re.sub(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])", "", text)
     text = text.replace("Union[Key[Array, ''], UInt32[Array, '2'], UInt32[Array, '4']]", "Key")
     return text.replace("Key[Array, '']", "Key").replace(" -> None", "")
@@ -70,14 +70,20 @@ def _blocks(text: str) -> list[list[str]]:
 
 
 def _fields(block: list[str]) -> list[str]:
-    written = []
+    """A list of definitions: names of parameters, and what they mean."""
+    written: list[str] = []
     for line in block:
         found = _PARAMETER.match(line)
         if found:
-            written.append(f":{_escape(found[1])}: {_inline(found[2])}")
-        else:
-            written.append(f"    {_inline(line.strip())}")
-    return written
+            written += [", ".join(f"``{name}``" for name in found[1].split(", ")), ""]
+        text = found[2] if found else line.strip()
+        written[-1] = f"    {written[-1].strip()} {text}"
+    return [_inline_text(line) for line in written]
+
+
+def _inline_text(line: str) -> str:
+    """Of a definition; its name is written already."""
+    return f"    {_inline(line.strip())}" if line.startswith("    ") else line
 
 
 def _inline(line: str) -> str:
@@ -85,7 +91,7 @@ def _inline(line: str) -> str:
     parts = re.split(r"`([^`]+)`", line)
     for i, part in enumerate(parts):
         parts[i] = _code(part) if i % 2 else _escape(part)
-    return "".join(parts)
+    return re.sub(r"^(\w{1,3}[.)]) ", r"\\\1 ", "".join(parts))  # "c. " would number a list
 
 
 def _escape(text: str) -> str:
