@@ -184,9 +184,11 @@ def test_same_key_gives_the_same_proposal(problem, runs, proposal):
 
 def test_mistakes_are_named(problem, runs):
     for name in ("share", "safety"):
-        for value in (0, 1.5, "all"):
+        for value in (0, 1.5):
             with pytest.raises(ValueError, match=f"{name} must lie above 0 and be at most 1, got"):
                 next_proposal(KEY, problem, runs, **{name: value})
+        with pytest.raises(ValueError, match=f"{name} must hold real numbers only.* got 'all'"):
+            next_proposal(KEY, problem, runs, **{name: "all"})
     with pytest.raises(ValueError, match=r"seconds must be one positive number .* 24 thetas"):
         next_proposal(KEY, problem, runs, seconds=[1.0])
     few = Simulations(runs.thetas[:3], runs.quadrature, runs.y[:3], 24)
