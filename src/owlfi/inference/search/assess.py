@@ -39,8 +39,6 @@ class Errors(NamedTuple):
     They then pass single observations, and the squared MMD has ripples of its own around the
     estimate, steeper than its valley.
     """
-    rippled_itself: bool
-    """The same on the points of the objective, which are fewer."""
     calls: Calls
     unsure: bool = False
     """Whether ripples could not be averaged out."""
@@ -92,8 +90,7 @@ def assess(
         return _assess_by_regression(key, rule, stage, way, theta, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
-    if errors.rippled_itself:  # a valley between ripples is no narrower interval
-        reach = Reach(*map(np.maximum, reach, usual))
+    reach = Reach(*map(_extend, reach, usual))
     if tries and lower is not None:
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
@@ -132,6 +129,11 @@ def _assess_by_regression(
     return _assess_next(key, rule, stage, other, found, calls, 0)
 
 
+def _extend(profile: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """A valley beside the true one, as between ripples or along a ridge, narrows no interval."""
+    return np.where(np.isfinite(usual), np.maximum(profile, usual), profile)
+
+
 def _is_sure(found: Assessed) -> bool:
     """Whether a search by regression ended at one place, with errors in all directions."""
     finite = np.isfinite(np.diag(np.asarray(found.errors.sandwich.covariance))).all()
@@ -160,14 +162,13 @@ def measure_errors(
     tangent, seen, calls = way.look(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
-    failed, sizes = float(tangent.failed), (int(tangent.rows), stage.objective.m)
-    rippled, itself = (measure_ripples(tangent, m) > _RIPPLED for m in sizes)
-    return Errors(found, _excess(stage, seen), failed, rippled, itself, calls)
+    rippled = measure_ripples(tangent) > _RIPPLED
+    return Errors(found, _excess(stage, seen), float(tangent.failed), rippled, calls)
 
 
-def measure_ripples(tangent: Tangent, m: int) -> float:
-    """The share of the slopes of an embedding on m points that is of points that move alone."""
-    alone = np.asarray(tangent.alone) * float(tangent.rows) / m
+def measure_ripples(tangent: Tangent) -> float:
+    """The share of the slopes of an embedding that is of points that move alone."""
+    alone = np.asarray(tangent.alone)
     others = np.maximum(np.diag(tangent.metric) - np.asarray(tangent.alone), 0.0)
     return float((alone / (alone + others + np.finfo(float).tiny)).max())
 

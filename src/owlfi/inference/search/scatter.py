@@ -263,7 +263,6 @@ def tangent_by_regression(
         independent_error(objective, scatter.y[nearest]),
         (~scatter.fine).mean(),
         0.0,
-        objective.m,
     )
 
 

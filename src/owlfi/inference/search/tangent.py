@@ -50,8 +50,6 @@ class Tangent(NamedTuple):
     """The share of simulations that failed."""
     overlap: float
     """The share of all μ_r that ∂_a μ is made of, too."""
-    rows: int
-    """The number of simulations that ∂_a μ is made of."""
 
 
 def choose_joint(designs: Designs) -> int:
@@ -122,7 +120,6 @@ def _along_slopes(
         size / m * independent_error(objective, y),
         (~finished.fine).mean(),
         1 / r if r else 0.0,
-        size,
     )
 
 

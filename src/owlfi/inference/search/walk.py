@@ -23,7 +23,7 @@ from owlfi.inference.search.scatter import (
 _FIRST_SPREAD = 0.5  # in widths of the prior
 _SCATTERED = 2.0  # standard errors of the estimate, to regress over
 _LEAST, _MOST = 1 / 9, 4.0  # factors of a variance, at a time
-_SETTLED = 0.5, 2.0  # of a variance, where another look would hardly change it
+_SETTLED = 0.3, 3.3  # of a variance, where another look would hardly change it
 _NEAR = 1.0  # of a move, in units of the spread
 _FARTHEST = 1e300
 
@@ -38,8 +38,6 @@ class Walk(NamedTuple):
     scatters: int = 0
     calls: int = 0
     settled: bool = False
-    turns: int = 0
-    """How often thetas had been scattered too closely."""
     scatter: Scatter | None = None
     trail: tuple[tuple[Array, float], ...] = ()
 
@@ -70,14 +68,12 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     moved = float(jnp.abs(xi).max())
     inside = moved < 0.9 * EDGE
     factors, directions = _look_closer(scatter, xi)
-    factors = factors ** (1 / (1 + now.turns))  # ever less, or errors along a ridge swing it
     v = scatter.place(xi)
     return now._replace(
         v=v,
         value=value,
         spread=_narrow(now.spread, factors, directions) if inside else now.spread,
         settled=inside and moved < _NEAR and _are_settled(factors),
-        turns=now.turns + bool(factors.max() > _SETTLED[1]),
         scatter=scatter,
         trail=(*now.trail, (v, value)),
     )
