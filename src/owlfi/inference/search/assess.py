@@ -40,8 +40,6 @@ class Errors(NamedTuple):
     estimate, steeper than its valley.
     """
     calls: Calls
-    unsure: bool = False
-    """Whether ripples could not be averaged out."""
 
 
 class Assessed(NamedTuple):
@@ -78,7 +76,7 @@ def assess(
         found = _assess_by_regression(key, rule, stage, way, central, errors.calls)
         if _is_sure(found):
             return found
-        errors = errors._replace(calls=found.calls, unsure=True)
+        errors = errors._replace(calls=found.calls)
     usual = normal_reach(objective, errors.sandwich)
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
     calls = errors.calls.add(other=looked)
@@ -86,7 +84,7 @@ def assess(
         return Assessed(way, landing, errors, usual, calls)
     rough, looked = is_rough(coarsen(objective, 1.0), theta)
     calls = calls.add(other=looked)
-    if tries and rough:
+    if tries and rough and not errors.rippled:
         return _assess_by_regression(key, rule, stage, way, theta, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)

@@ -25,7 +25,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *tell_ends(stage, theta, errors),
         *tell_undetermined(stage, theta, *found.reach),
         *_tell_coarse(stage, found),
-        *_tell_unsure(stage, found),
+        *_tell_rippled(stage, found),
         *_tell_misfit(stage, found),
     )
 
@@ -102,8 +102,8 @@ def _tell_coarse(stage: Stage, found: Assessed) -> tuple[str, ...]:
     )
 
 
-def _tell_unsure(stage: Stage, found: Assessed) -> tuple[str, ...]:
-    if not found.errors.unsure:
+def _tell_rippled(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    if not found.errors.rippled:
         return ()
     return (
         "single simulations far out make most of the slopes, so that the errors may be too small; "
