@@ -97,6 +97,13 @@ def test_few_points_of_a_long_tail_do_not_pass_for_slopes():
     assert fit(problem).standard_errors[0] > 0.8 / 80**0.5
 
 
+@pytest.mark.slow
+def test_ripples_that_do_not_average_out_are_said():
+    model = owlfi.models.g_and_k()
+    problem = Problem(model, draw(model, jnp.array([3.0, 2.0, 2.5, 0.9]), 100))
+    assert warns(fit(problem), "single simulations far out")
+
+
 def test_intervals_of_a_long_tail_are_no_narrower_than_those_of_maximum_likelihood():
     """Gamma's scale at a small shape: single points of a design pass single observations."""
     prior = Prior(shape=Uniform(0.05, 5), scale=Uniform(0.1, 10))
