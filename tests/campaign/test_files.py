@@ -443,7 +443,7 @@ def test_any_flipped_byte_gives_the_same_results_or_an_error(tmp_path):
     expected = np.asarray(campaign.results().y).tobytes()
     data = campaign.path.read_bytes()
     draw, noticed = np.random.default_rng(0), 0
-    for place in draw.integers(0, len(data), 60):
+    for place in draw.integers(0, len(data), 200):  # most bytes of a small store are unused
         broken = bytearray(data)
         broken[place] ^= 1 << draw.integers(8)
         campaign.path.write_bytes(bytes(broken))
