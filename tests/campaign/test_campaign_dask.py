@@ -102,12 +102,18 @@ def test_batches_of_runs_that_take_longer_than_those_before_are_cut_short(tmp_pa
     monkeypatch.setattr(cluster_module.Cluster, "_rows_a_batch", lambda self: 8)
     monkeypatch.setattr(cluster_module, "_BATCH_SECONDS", 0.0)
     with local_cluster(processes=False) as cluster, Client(cluster) as client:
-        tasks = []
+        threads = []
         submit = client.submit
-        client.submit = lambda *args, **options: tasks.append(args) or submit(*args, **options)
+
+        def submit_and_tell(*args, **options):
+            threads.append(threading.current_thread())
+            return submit(*args, **options)
+
+        client.submit = submit_and_tell
         campaign = campaign_of(tmp_path, models.scaled, [1.0, 2.0])
         assert campaign.run(executor=client, check=False).done == 40
-    assert len(tasks) == 40  # one more for each run but the first of a batch
+    assert len(threads) == 40  # one more for each run but the first of a batch
+    assert {*threads} == {threading.current_thread()}  # in Dask's, an error would be lost
     expected = np.array([1.0, 2.0])[:, None, None] * POINTS[:, None]
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
 

@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from collections import deque
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ _PATIENCE = 300.0  # seconds for one that is gone to come back
 class _Row(NamedTuple):
     future: "Future[Outcome]"
     inputs: tuple[str, bytes, bytes]
+    suspect: bool = False  # whether it may have killed its worker, and goes alone
 
 
 class Cluster:
@@ -40,7 +42,7 @@ class Cluster:
         self._known = 1
         self._counted = -math.inf
         self._seconds: float | None = None
-        self._queue: list[_Row] = []
+        self._queue: deque[_Row] = deque()  # Dask's thread adds to it, too
         self._sent: dict[Any, list[_Row]] = {}
 
     @property
@@ -65,11 +67,10 @@ class Cluster:
 
         Raises ConnectionError where it does not come back.
         """
-        rows = [row for row in self._queue if row.future.set_running_or_notify_cancel()]
-        self._queue.clear()
+        rows = [self._queue.popleft() for _ in range(len(self._queue))]
         if self._client.status == "closed":
             self._give_back()
-        self._share_out(rows)
+        self._share_out([row for row in rows if _is_wanted(row)])
 
     def stop(self) -> None:
         with suppress(Exception):  # a client that is closed has nothing to cancel
@@ -84,9 +85,13 @@ class Cluster:
         return max(1, min(_MOST_ROWS, int(_BATCH_SECONDS / max(self._seconds, 1e-9))))
 
     def _share_out(self, rows: list[_Row]) -> None:
-        size = min(self._rows_a_batch(), -(-len(rows) // self.workers()) or 1)
-        for i in range(0, len(rows), size):
-            self._send(rows[i : i + size])
+        together = [row for row in rows if not row.suspect]
+        size = min(self._rows_a_batch(), -(-len(together) // self.workers()) or 1)
+        for i in range(0, len(together), size):
+            self._send(together[i : i + size])
+        for row in rows:
+            if row.suspect:
+                self._send([row])
 
     def _send(self, rows: list[_Row]) -> None:
         try:
@@ -123,17 +128,16 @@ class Cluster:
             _end_all(rows, CancelledError() if error is None else error)
         else:
             self._seconds = sum(outcome.seconds for outcome in found) / len(found)
+            self._queue.extend(rows[len(found) :])  # they took longer than those before
             for row, outcome in zip(rows, found, strict=False):
                 row.future.set_result(outcome)
-            self._share_out(rows[len(found) :])  # they took longer than those before
 
     def _blame(self, rows: list[_Row], error: Any) -> None:
         """One of the rows killed its workers: which one, each shows on its own."""
         if len(rows) == 1:
             rows[0].future.set_result(Outcome(CRASH, error=f"its Dask workers died: {error}"))
         else:
-            for row in rows:
-                self._send([row])
+            self._queue.extend(row._replace(suspect=True) for row in rows)
 
     def _reconnect(self) -> None:
         """A client of the scheduler that is there again."""
@@ -192,6 +196,10 @@ def connect(address: str) -> Any:
         raise ValueError(
             f"executor: no Dask scheduler answers at {brief(address)} ({error})"
         ) from error
+
+
+def _is_wanted(row: _Row) -> bool:
+    return row.future.running() or row.future.set_running_or_notify_cancel()
 
 
 def _end_all(rows: list[_Row], error: BaseException) -> None:
