@@ -1,5 +1,6 @@
 import json
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import owlfi
 from owlfi.cli.main import app
-from owlfi.cli.mistakes import _interrupt
+from owlfi.cli.start import interrupt
 from owlfi.experiments import EXPERIMENTS, demo
 from owlfi.experiments.curves import make_point
 from owlfi.problem.rules import Rule
@@ -128,12 +129,24 @@ def test_interrupted_experiment_keeps_what_is_finished(small: None, tmp_path: Pa
     assert len(content["results"]) == 2
 
 
+@pytest.mark.parametrize("seconds", [0.2, 0.6, 1.2])
+def test_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, seconds: float) -> None:
+    program = (
+        "from threading import Timer; import signal; "
+        "from owlfi.cli.start import start; "
+        f"Timer({seconds}, signal.raise_signal, [signal.SIGINT]).start(); start()"
+    )
+    call = [sys.executable, "-c", program, "demo", "--out", str(tmp_path)]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Stopped.\n")
+
+
 def test_interrupts_inside_the_callback_of_jax_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
     monkeypatch.setattr(signal, "raise_signal", sent.append)
 
     def _xla_gc_callback() -> None:
-        _interrupt(signal.SIGINT, sys._getframe())
+        interrupt(signal.SIGINT, sys._getframe())
 
     _xla_gc_callback()
     deadline = time.monotonic() + 10
@@ -141,4 +154,4 @@ def test_interrupts_inside_the_callback_of_jax_come_again(monkeypatch: pytest.Mo
         time.sleep(0.01)
     assert sent == [signal.SIGINT]
     with pytest.raises(KeyboardInterrupt):
-        _interrupt(signal.SIGINT, sys._getframe())
+        interrupt(signal.SIGINT, sys._getframe())

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 
 from owlfi.cli import campaign as campaign_cli
-from owlfi.cli.mistakes import keep_interrupts
 from owlfi.cli.report import report_result
 from owlfi.version import __version__
 
@@ -42,7 +41,6 @@ def main(
     ] = False,
 ) -> None:
     """Fit simulators to data with far fewer runs: optimally weighted discrepancies."""
-    keep_interrupts()
 
 
 @app.command(epilog="Example: owlfi demo --out results --seed 1")
