@@ -93,6 +93,15 @@ def pseudo_marginal(
     progress: show a bar; Ctrl-C returns the draws that are finished.
 
     Raises ValueError for discrete parameters, and too few calls to fit the data.
+
+    >>> import owlfi
+    >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
+    >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
+    >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))
+    >>> rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))
+    >>> problem, small = owlfi.Problem(model, x), {"draws": 50, "designs": 2}
+    >>> owlfi.pseudo_marginal(jax.random.key(1), problem, rule, **small).draws.shape
+    (200, 1)
     """
     problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)

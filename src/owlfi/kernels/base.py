@@ -23,7 +23,15 @@ Columns = slice | np.ndarray
 class Kernel(eqx.Module):
     """A symmetric positive semi-definite function of two points of R^d.
 
-    Sums over pairs are those of samples that need no checks, for the inside of programs.
+    Sums over pairs are those of samples that need no checks, for the inside of programs. A kernel
+    of your own has a `gram`:
+
+    >>> class Linear(Kernel):
+    ...     def gram(self, x, y):
+    ...         x, y = as_samples(x, y)
+    ...         return x @ y.T
+    >>> float((Linear() + 2.0 * Linear())([1.0, 2.0], [3.0, 4.0]))
+    33.0
     """
 
     __array_ufunc__ = None  # array * kernel asks the kernel, not each entry
@@ -264,7 +272,11 @@ class StretchedKernel(Kernel):
 
 
 class Constant(Kernel):
-    """The same positive number everywhere; added to c, it makes the weights sum to nearly one."""
+    """The same positive number everywhere; added to c, it makes the weights sum to nearly one.
+
+    >>> float(Constant(2.0)([0.0], [5.0]))
+    2.0
+    """
 
     value: Array = eqx.field(converter=lambda v: positive("value", v, number=True), default=1.0)
 

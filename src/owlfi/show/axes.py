@@ -11,7 +11,11 @@ WIDE = 4  # axes in a row
 
 
 def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
-    """An array (rows, columns) of empty axes on a figure of their own (`axes.flat[0].figure`)."""
+    """An array (rows, columns) of empty axes on a figure of their own (`axes.flat[0].figure`).
+
+    >>> new_axes(2, 3).shape
+    (2, 3)
+    """
     figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
     return figure.subplots(rows, columns, squeeze=False)
 
@@ -36,5 +40,11 @@ def as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
 
 
 def hide_frame(ax: Axes) -> None:
-    """Leave the axes themselves, without the lines above and to the right."""
+    """Leave the axes themselves, without the lines above and to the right.
+
+    >>> ax = new_axes()[0, 0]
+    >>> hide_frame(ax)
+    >>> ax.spines["top"].get_visible()
+    False
+    """
     ax.spines[["top", "right"]].set_visible(False)

@@ -19,6 +19,12 @@ def ranks(calibration: Calibration, axes: Any = None) -> np.ndarray:
 
     The band holds 95% of the bars of a calibrated method. Levels in the tails: intervals are too
     narrow; in the middle: too wide; on one side: biased.
+
+    >>> import jax.numpy as jnp
+    >>> levels = jnp.linspace(0.01, 0.99, 40)[:, None]
+    >>> known = Calibration(("a",), levels, levels, levels, levels, levels, levels[:, 0])
+    >>> ranks(known).shape
+    (1,)
     """
     axes = as_axes(axes, 1, len(calibration.names))
     n = calibration.data_sets
@@ -37,6 +43,12 @@ def coverage(calibration: Calibration, ax: Axes | None = None) -> Axes:
     """How often central intervals of every level hold the truth, less the level itself.
 
     With 95% binomial bands; dotted for all parameters together, by random points.
+
+    >>> import jax.numpy as jnp
+    >>> levels = jnp.linspace(0.01, 0.99, 40)[:, None]
+    >>> known = Calibration(("a",), levels, levels, levels, levels, levels, levels[:, 0])
+    >>> coverage(known).get_xlabel()
+    'level of the interval'
     """
     axis: Axes = as_axes(ax, 1, 1)[0]
     at, n = np.linspace(0, 1, _POINTS), calibration.data_sets

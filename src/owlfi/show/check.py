@@ -19,6 +19,12 @@ def check(found: PredictiveCheck) -> Figure:
     """Observed and replicated data: columns and their pairs, or a fan over the columns of a series.
 
     The observed rows that fit worst, by the witness function, are marked.
+
+    >>> import jax.numpy as jnp
+    >>> x, one = jnp.linspace(0.0, 1.0, 20), jnp.ones(1)
+    >>> parts = one, jnp.ones((9, 1)), one, x[:, None], x[None, :, None], x, one
+    >>> len(check(PredictiveCheck(("squared MMD",), *parts)).axes)
+    1
     """
     x, y = np.asarray(found.x), np.asarray(found.replicates)
     d = x.shape[1]

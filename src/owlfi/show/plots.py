@@ -91,7 +91,16 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
 
 
 def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
-    """The way of a search to its estimate, or of the chains of a posterior, for each parameter."""
+    """The way of a search to its estimate, or of the chains of a posterior, for each parameter.
+
+    Raises ValueError for an estimate that keeps no way, and for another number of axes.
+
+    >>> import jax.numpy as jnp
+    >>> draws = jnp.linspace(0.0, 1.0, 20)[:, None]
+    >>> (ax,) = trace(Posterior(("a",), draws, jnp.full(20, 0.05), chains=2))
+    >>> len(ax.lines)
+    2
+    """
     axes = as_axes(axes, 1, len(result.names))
     if isinstance(result, Estimate):
         if result.trace_thetas is None:
@@ -110,6 +119,12 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
     """The observations against predicted ones (samples, rows, d), for each column.
 
     samples: what `posterior.predictive(...)` gave.
+
+    >>> import jax, owlfi
+    >>> model = owlfi.models.g_and_k()
+    >>> x = model(model.theta, owlfi.sobol(jax.random.key(0), 32, model.measure))
+    >>> predictive(Problem(model, x), np.stack([x, x + 0.1])).shape
+    (1,)
     """
     x = np.asarray(problem.observed)
     axes = as_axes(axes, 1, x.shape[1])
@@ -120,7 +135,15 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
 
 
 def weights(quadrature: Quadrature, ax: Axes | None = None) -> Axes:
-    """The weights of a design against its first coordinate, equal ones as a line."""
+    """The weights of a design against its first coordinate, equal ones as a line.
+
+    Raises ValueError for several designs at once.
+
+    >>> import owlfi
+    >>> c, noise = owlfi.SquaredExponential(1.0), owlfi.Normal()
+    >>> weights(owlfi.optimal_weights(c, noise, np.linspace(-2, 2, 9))).get_ylabel()
+    'weight'
+    """
     axis: Axes = as_axes(ax, 1, 1)[0]
     u, w = np.asarray(quadrature.points), np.asarray(quadrature.weights)
     if u.ndim != 2:
@@ -146,7 +169,13 @@ def null_histogram(test: HypothesisTest) -> Figure:
 
 
 def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) -> None:
-    """The same on given axes; statistics of failed fits are infinite and not drawn."""
+    """The same on given axes; statistics of failed fits are infinite and not drawn.
+
+    >>> ax = new_axes()[0, 0]
+    >>> draw_null(ax, [0.005, 0.01, 0.015], 0.02, 0.015)
+    >>> ax.get_xlabel()
+    'statistic'
+    """
     values = np.asarray(null)
     axes.hist(values[np.isfinite(values)], bins="auto", color="0.8", label="null statistics")
     if np.isfinite(critical_value):
