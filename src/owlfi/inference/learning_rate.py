@@ -28,7 +28,7 @@ def calibrated_beta(sandwich: Sandwich) -> float:
 
     >>> import jax.numpy as jnp
     >>> nothing = jnp.zeros(2)
-    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 3)))
+    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 4)))
     25.0
     """
     product = np.asarray(sandwich.hessian) @ np.asarray(sandwich.covariance)

@@ -199,6 +199,16 @@ class Fit(NamedTuple):
         return self.assessed.errors.sandwich
 
     @property
+    def by_designs(self) -> Float[Array, "p p"]:
+        """The covariance of theta over designs."""
+        return self.sandwich.by_designs
+
+    @property
+    def fitted(self) -> int:
+        """How many numbers are fitted."""
+        return len(self.theta)
+
+    @property
     def reach(self) -> Reach:
         return self.assessed.reach
 

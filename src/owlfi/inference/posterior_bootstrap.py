@@ -6,6 +6,7 @@ vary with the weights: each draw is moved as another choice of the designs would
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,10 @@ from jaxtyping import Array, Bool, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi._tools.progress import collect, split_chunks
+from owlfi._tools.progress import begin_step, collect, show_bars, split_chunks
+from owlfi.inference.efficient.moments import count_designs
+from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement, refine
+from owlfi.inference.efficient.reweighted import Reweighted
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.newton import Minimum
@@ -31,9 +35,12 @@ _CHUNK = 50  # fits between two moves of the progress bar
 _STEPS = 3  # of a search from the estimate, mostly
 
 
-def _expect(rule: Rule, problem: Problem, draws: int) -> Expected:
-    fit = expect_fit(rule, problem)
-    return Expected(fit, fit + draws * _STEPS * problem.simulator.slope_calls(rule.m))
+def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expected:
+    fit, each = expect_fit(rule, problem), _STEPS * problem.simulator.slope_calls(rule.m)
+    if discrepancy == "efficient":
+        begun = fit + expect_refinement(rule.m, problem)
+        return Expected(fit, begun + draws * count_designs(rule.m) * rule.m)
+    return Expected(fit, fit + draws * each)
 
 
 @limit_calls(_expect)
@@ -43,6 +50,7 @@ def posterior_bootstrap(
     rule: Rule,
     *,
     draws: int = 500,
+    discrepancy: str = "mmd",
     prior_strength: float = 0.0,
     pseudo_samples: int = 100,
     max_calls: int | None = None,
@@ -52,6 +60,8 @@ def posterior_bootstrap(
 
     draws: how many; each is one search from the estimate, moved as far as the choice of the points
         may move it, by what other designs of the rule gave at the estimate.
+    discrepancy: "mmd", or "efficient", as in `minimum_distance`: draws are about as wide as the
+        likelihood would leave them, of the observations that fit.
     prior_strength: how many observations the prior is worth. Each draw then has data from the
         prior predictive beside the observations.
     pseudo_samples: how many rows stand for it, at one simulator call each.
@@ -61,8 +71,9 @@ def posterior_bootstrap(
 
     Draws whose search failed are left out, and counted in `about`.
 
-    Raises ValueError for discrete parameters, a negative prior_strength, where no search converges,
-    and for too few calls to fit the data.
+    Raises ValueError for discrete parameters, a negative prior_strength or one beside the efficient
+    discrepancy, another discrepancy, where no search converges, and for too few calls to fit the
+    data.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -74,10 +85,10 @@ def posterior_bootstrap(
     """
     problem, rule = as_problem(problem), as_rule(rule)
     as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
-    if not plain_number("prior_strength", prior_strength) >= 0:
-        raise ValueError(f"prior_strength must be at least 0, got {brief(prior_strength)}")
+    _check_strength(prior_strength, as_discrepancy(discrepancy))
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
+    begin = _begin_plainly(fit) if discrepancy == "mmd" else _refine(fit_key, rule, fit, progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 
@@ -86,16 +97,16 @@ def posterior_bootstrap(
             x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
             x, made = _add_pseudo_samples(x_key, problem, len(part), extra)
             shares = _shares(share_key, problem, len(part), prior_strength, extra)
-            found = fit.refit_each(x, shares)
+            found = begin.estimate.refit_each(x, shares)
             yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     found = np.concatenate([minimum.theta for minimum in minima])
-    theta = _vary_designs(jax.random.fold_in(key, len(parts)), problem, fit, found)
+    theta = _vary_designs(jax.random.fold_in(key, len(parts)), problem, begin.estimate, found)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
-    about = {"method": "posterior bootstrap", "failed": int((~good).sum())}
+    about = {"method": begin.method, "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
-    calls = fit.calls + sum(int(minimum.calls) for minimum in minima)
+    calls = begin.calls + sum(int(minimum.calls) for minimum in minima)
     count = int(good.sum())
     if not count:
         raise ValueError(
@@ -103,18 +114,56 @@ def posterior_bootstrap(
             "minimum_distance how the fit goes"
         )
     kept, weights = as_jax(theta[good]), as_jax(np.full(count, 1 / count))
-    told = (*fit.warnings, *_tell_draws(good, draws))
+    told = (*begin.warnings, *_tell_draws(good, draws))
     return announce(Posterior(problem.prior.names, kept, weights, calls, 1, about, told))
 
 
+class _Begin(NamedTuple):
+    """The estimate of all data, and what is known when the draws begin."""
+
+    estimate: Fit | Reweighted
+    method: str
+    calls: int
+    warnings: tuple[str, ...]
+
+
+def _check_strength(prior_strength: float, discrepancy: str) -> None:
+    if not plain_number("prior_strength", prior_strength) >= 0:
+        raise ValueError(f"prior_strength must be at least 0, got {brief(prior_strength)}")
+    if prior_strength > 0 and discrepancy == "efficient":
+        raise ValueError(
+            f"prior_strength must be 0 with discrepancy='efficient', got {prior_strength}: rows of "
+            "the prior predictive would be left out as outliers; use discrepancy='mmd'"
+        )
+
+
+def _begin_plainly(fit: Fit) -> _Begin:
+    return _Begin(fit, "posterior bootstrap", fit.calls, fit.warnings)
+
+
+def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
+    """By the efficient discrepancy, or plainly with a word where it gives no estimate."""
+    with show_bars(progress):
+        begin_step("Efficient discrepancy")
+        found = refine(jax.random.fold_in(key, 3), rule, fit.stage, fit.theta, fit.scatter)
+    calls = fit.calls + found.calls
+    if found.refined is None:
+        plain = _begin_plainly(fit)
+        return plain._replace(calls=calls, warnings=(*fit.warnings, *found.warnings))
+    estimate = Reweighted(fit.stage.problem, found.refined.balance)
+    method = "posterior bootstrap, efficient discrepancy"
+    return _Begin(estimate, method, calls, (*fit.search_warnings, *found.warnings))
+
+
 def _vary_designs(
-    key: Key[Array, ""], problem: Problem, fit: Fit, theta: Float[np.ndarray, "b p"]
+    key: Key[Array, ""], problem: Problem, fit: Fit | Reweighted, theta: Float[np.ndarray, "b p"]
 ) -> Float[np.ndarray, "b p"]:
-    """Draws as wide as the errors of an estimate, with n - p degrees of freedom and its points."""
-    n, p = len(problem.observed), theta.shape[1]
+    """Draws as wide as the errors of an estimate, with its degrees of freedom and its points."""
+    n = len(problem.observed)
     centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
-    wider = ((n + 1) / max(n - p, 1)) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
-    spread = np.asarray(fit.sandwich.by_designs)
+    free = max(n - fit.fitted, 1)
+    wider = ((n + 1) / free) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
+    spread = np.asarray(fit.by_designs)
     sizes, directions = np.linalg.eigh(np.where(np.isfinite(spread), spread, 0.0))
     noise = numpy_generator(key).normal(size=theta.shape) * np.sqrt(np.maximum(sizes, 0.0))
     moved = centre + wider * (theta - centre) + noise @ directions.T

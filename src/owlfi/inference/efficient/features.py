@@ -127,6 +127,20 @@ def sum_features(
 
 
 @compile_quickly
+def mean_features(
+    features: Features, rows: Float[Array, "n d"], shares: Float[Array, "b n"]
+) -> Float[Array, "b q"]:
+    """The mean for each weighting of the rows, block by block."""
+
+    def add(sums: Array, block: tuple[Array, Array]) -> tuple[Array, None]:
+        return sums + block[1].T @ features(block[0])[0], None
+
+    q = jax.eval_shape(features, rows[:1])[0].shape[1]
+    blocks = _cut(rows), _cut(shares.T, fill=0.0)
+    return jax.lax.scan(add, jnp.zeros((len(shares), q)), blocks)[0]
+
+
+@compile_quickly
 def weigh_features(
     features: Features, rows: Float[Array, "n d"], weighting: Float[Array, "p q"]
 ) -> Float[Array, "p n"]:

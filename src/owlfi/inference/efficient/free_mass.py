@@ -50,7 +50,9 @@ class Balance(NamedTuple):
     far: Float[np.ndarray, " n"]
     """How far each observation is from the model."""
     errors: Float[np.ndarray, "a a"]
-    """The covariance of theta and mass over data sets."""
+    """The covariance of theta and mass over data sets and designs of the simulations."""
+    by_designs: Float[np.ndarray, "a a"]
+    """The part of it that is over designs."""
     coarseness: float
     """The standard error that the points make, over that of the data."""
     moved: float
@@ -69,6 +71,10 @@ class Place(NamedTuple):
     theta: Float[np.ndarray, " p"]
     mass: float
     mean: Float[np.ndarray, " q"]
+
+    def rest(self, mean: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
+        """What is left of the mean of the features of data."""
+        return mean - self.mass * self.mean
 
 
 def balance(
@@ -124,19 +130,20 @@ def _take_round(
     measured = _errors(weighting, moments, mass, data, kept.sum())
     if measured is None:
         return None
-    errors, coarseness = measured
+    errors, by_designs, coarseness = measured
     begin = Place(theta, mass, moments.mean)
     end, more = _descend(model, begin, weighting, moments, data, errors, ends)
     moved = np.abs(end.theta - theta) / np.sqrt(np.diagonal(errors)[:-1])
     at_end = end.theta, end.mass, weighting, moments, end.mean
     seen = data, kept, chances, far
-    return Balance(model, *at_end, *seen, errors, coarseness, float(moved.max()), calls + more)
+    known = errors, by_designs, coarseness, float(moved.max())
+    return Balance(model, *at_end, *seen, *known, calls + more)
 
 
 def _errors(
     weighting: Weighting, moments: Moments, mass: float, data: Summed, n: float
-) -> tuple[Float[np.ndarray, "a a"], float] | None:
-    """The covariance over data sets and designs of the simulations, and what these add.
+) -> tuple[Float[np.ndarray, "a a"], Float[np.ndarray, "a a"], float] | None:
+    """The covariance over data sets and designs, the part of these, and how much they add.
 
     The observations' own covariance has n - p - 1 degrees of freedom, the model's gives the others.
     """
@@ -152,7 +159,8 @@ def _errors(
     designs = np.cov(moved.T, ddof=1) / len(moved)
     over_data = over_data / max(free, 1 / n) / n
     worst = float(np.sqrt((np.diagonal(designs) / np.diagonal(over_data))[:-1].max()))
-    return over_data + _smooth(designs, over_data), worst
+    by_designs = _smooth(designs, over_data)
+    return over_data + by_designs, by_designs, worst
 
 
 def _smooth(designs: Float[np.ndarray, "a a"], data: Float[np.ndarray, "a a"]) -> np.ndarray:
@@ -179,7 +187,7 @@ def _descend(
     place, calls = begin, 0
 
     def rest(at: Place) -> np.ndarray:
-        return (observed - at.mass * at.mean)[weighting.columns]
+        return at.rest(observed)[weighting.columns]
 
     for _ in range(_STEPS):
         step = b @ rest(place)
@@ -187,7 +195,7 @@ def _descend(
             break
         value = rest(place) @ w @ rest(place)
         for share in _TRIES:
-            tried, spent = _move(model, place, share * step, ends)
+            tried, spent = move(model, place, share * step, ends)
             calls += spent
             if rest(tried) @ w @ rest(tried) < value:
                 break
@@ -197,13 +205,20 @@ def _descend(
     return place, calls
 
 
-def _move(
+def move(
     model: Model, place: Place, step: Float[np.ndarray, " a"], ends: Ends
 ) -> tuple[Place, int]:
-    """Along a step, which is straight on the real line."""
-    v = np.asarray(to_real(as_jax(place.theta), ends))
+    """Theta and mass after a step, and the calls of the simulations there."""
+    theta, v = move_theta(place.theta, step[:-1], ends)
+    mean, calls = model.mean(v)
+    return Place(theta, max(place.mass + float(step[-1]), _LEAST_MASS), mean), calls
+
+
+def move_theta(
+    theta: Float[np.ndarray, " p"], step: Float[np.ndarray, " p"], ends: Ends
+) -> tuple[Float[np.ndarray, " p"], Float[Array, " p"]]:
+    """Theta after a step, which is straight on the real line, and its place there."""
+    v = np.asarray(to_real(as_jax(theta), ends))
     slope = np.exp(np.asarray(log_slope(as_jax(v), ends)))
-    moved = as_jax(v + np.clip(step[:-1] / slope, -2.0, 2.0))
-    mean, calls = model.mean(moved)
-    mass = max(place.mass + float(step[-1]), _LEAST_MASS)
-    return Place(np.asarray(from_real(moved, ends)), mass, mean), calls
+    moved = as_jax(v + np.clip(step / slope, -2.0, 2.0))
+    return np.asarray(from_real(moved, ends)), moved

@@ -33,7 +33,7 @@ class Sandwich(NamedTuple):
 
     On its own points MMD² has a bias towards simulations that differ little.
     """
-    by_designs: Float[Array, "p p"] | None = None
+    by_designs: Float[Array, "p p"]
     """What of the covariance comes from the choice of the points."""
 
 
