@@ -38,11 +38,11 @@ def draw(model, theta, n, key=KEY):
     return model(theta, owlfi.iid(key, n, model.measure))
 
 
-def fit(problem, rule=SOBOL):
+def fit(problem, rule=SOBOL, key=KEY):
     """An estimate whose warnings are looked at in the test, not issued."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", owlfi.HealthWarning)
-        return owlfi.minimum_distance(KEY, problem, rule)
+        return owlfi.minimum_distance(key, problem, rule)
 
 
 def warns(estimate, words):
@@ -257,6 +257,17 @@ def test_an_estimate_at_the_end_of_its_prior_is_said_so():
     estimate = fit(Problem(model, gaussian_problem().observed))
     assert warns(estimate, "mean lies at the end of its prior")
     assert estimate.interval()[0][0] == 2
+
+
+def test_a_corner_of_the_prior_is_found_whatever_the_key():
+    model = owlfi.models.g_and_k()
+    x = draw(model, model.theta, 200, jax.random.fold_in(jax.random.key(11), 1))
+    problem, rule = Problem(model, x), owlfi.OptimallyWeighted(64)
+    found = [fit(problem, rule, jax.random.key(i)) for i in (1, 5, 15)]
+    for estimate in found:
+        assert_allclose(estimate.theta, found[0].theta, atol=0.01)
+        assert estimate.calls < 20_000  # a simulator that is smooth is not taken for rough there
+        assert warns(estimate, "theta_3, theta_4 lies at the end")
 
 
 def test_simulations_that_fail_share_their_weight_among_the_others():

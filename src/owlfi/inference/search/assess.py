@@ -70,9 +70,9 @@ def assess(
     objective, theta = stage.objective, landing.minimum.theta
     if way.rough:
         return _assess_rough(key, rule, stage, way, landing, tries)
+    central = stage.problem.prior.pull_in(theta)  # at an end nothing moves on the real line
     errors = measure_errors(key, rule, stage, way, landing)
     if tries and errors.rippled:
-        central = stage.problem.prior.pull_in(theta)
         found = _assess_by_regression(key, rule, stage, way, central, errors.calls)
         if _is_sure(found):
             return found
@@ -82,10 +82,10 @@ def assess(
     calls = errors.calls.add(other=looked)
     if normal.all():
         return Assessed(way, landing, errors, usual, calls)
-    rough, looked = is_rough(coarsen(objective, 1.0), theta)
+    rough, looked = is_rough(coarsen(objective, 1.0), central)
     calls = calls.add(other=looked)
     if tries and rough and not errors.rippled:
-        return _assess_by_regression(key, rule, stage, way, theta, calls)
+        return _assess_by_regression(key, rule, stage, way, central, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
     reach = Reach(*map(_extend, reach, usual))
