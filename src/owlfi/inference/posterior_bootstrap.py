@@ -17,7 +17,6 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import begin_step, collect, show_bars, split_chunks
-from owlfi.inference.efficient.moments import count_designs
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement, refine
 from owlfi.inference.efficient.reweighted import Reweighted
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
@@ -36,11 +35,10 @@ _STEPS = 3  # of a search from the estimate, mostly
 
 
 def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expected:
-    fit, each = expect_fit(rule, problem), _STEPS * problem.simulator.slope_calls(rule.m)
+    fit = expect_fit(rule, problem)
     if discrepancy == "efficient":
-        begun = fit + expect_refinement(rule.m, problem)
-        return Expected(fit, begun + draws * count_designs(rule.m) * rule.m)
-    return Expected(fit, fit + draws * each)
+        return Expected(fit, fit + expect_refinement(rule.m, problem) + draws * rule.m)
+    return Expected(fit, fit + draws * _STEPS * problem.simulator.slope_calls(rule.m))
 
 
 @limit_calls(_expect)

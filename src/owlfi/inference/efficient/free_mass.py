@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.efficient.features import Summed, sum_features
-from owlfi.inference.efficient.moments import Model, Moments
+from owlfi.inference.efficient.moments import Model, Moments, Thinned
 from owlfi.inference.efficient.outliers import chances_of, find_outliers
 from owlfi.inference.efficient.weighting import (
     Weighting,
@@ -206,7 +206,7 @@ def _descend(
 
 
 def move(
-    model: Model, place: Place, step: Float[np.ndarray, " a"], ends: Ends
+    model: Model | Thinned, place: Place, step: Float[np.ndarray, " a"], ends: Ends
 ) -> tuple[Place, int]:
     """Theta and mass after a step, and the calls of the simulations there."""
     theta, v = move_theta(place.theta, step[:-1], ends)

@@ -68,6 +68,25 @@ class Simulated(eqx.Module):
         y = self.objective.rows(v)
         return np.asarray(_means(self, y)).mean(0), len(y)
 
+    def thin(self, v: Float[Array, " p"], mean: Float[np.ndarray, " q"]) -> tuple["Thinned", int]:
+        """On one design, for places near v, where all of them give a mean; and the calls of it."""
+        m = self.weights.shape[1]
+        first = self.objective.on(self.objective.points[:m], self.weights[0])
+        one = Simulated(first, self.weights[:1], self.features)
+        found, calls = one.mean(v)
+        return Thinned(one, mean - found), calls
+
+
+class Thinned(eqx.Module):
+    """The model on one design, whose error near a place is that at the place."""
+
+    model: Simulated
+    shift: Float[np.ndarray, " q"]
+
+    def mean(self, v: Float[Array, " p"]) -> tuple[Float[np.ndarray, " q"], int]:
+        found, calls = self.model.mean(v)
+        return found + self.shift, calls
+
 
 class Scattered(eqx.Module):
     """The model by regression over thetas around an estimate, for simulators that are rough.
@@ -101,6 +120,10 @@ class Scattered(eqx.Module):
     def mean(self, v: Float[Array, " p"]) -> tuple[Float[np.ndarray, " q"], int]:
         at, here = (np.asarray(self.scatter.mixture(xi)) for xi in (self._xi(v), self._origin))
         return self.centre.mean + (at - here) @ self.known, 0
+
+    def thin(self, v: Float[Array, " p"], mean: Float[np.ndarray, " q"]) -> tuple["Scattered", int]:
+        """The same: it simulates nothing."""
+        return self, 0
 
     @property
     def _origin(self) -> Array:

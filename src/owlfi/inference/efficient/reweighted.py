@@ -13,11 +13,13 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.efficient.features import mean_features
 from owlfi.inference.efficient.free_mass import Balance, Place, move, move_theta
+from owlfi.inference.efficient.moments import Model, Thinned
 from owlfi.inference.efficient.weighting import full_weights
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem
+from owlfi.problem.real_line import to_real
 
-_STEPS = 3  # that are simulated, at most
+_STEPS = 6  # that are simulated, at most
 _SMALL = 0.3  # standard errors of a step, after which another would hardly move theta
 
 
@@ -50,26 +52,33 @@ class Reweighted(NamedTuple):
         kept = np.asarray(shares) * at.kept
         kept /= kept.sum(1, keepdims=True)
         means = mean_features(at.model.features, self.problem.observed, as_jax(kept))
-        rests = np.asarray(means) - np.asarray(at.data.mean) + at.mass * at.mean
+        sought = np.asarray(means) - np.asarray(at.data.mean) + at.mass * at.mean
         weights = full_weights(at.weighting, at.moments, at.mass)
         assert weights is not None  # the estimate was made with them
-        found = [self._fit(rest, weights[0]) for rest in rests]
+        v = to_real(as_jax(at.theta), self.problem.prior.bounds)
+        near, looked = at.model.thin(v, at.mean)
+        found = [self._fit(near, mean, weights[0]) for mean in sought]
         theta, calls, settled = (as_jax(np.stack(part)) for part in zip(*found, strict=True))
+        calls = calls.at[0].add(looked)
         none = jnp.zeros(len(theta))
         return Minimum(theta, none, calls, settled, theta[:, None], none[:, None])
 
     def _fit(
-        self, mean: Float[np.ndarray, " q"], weights: Float[np.ndarray, "a k"]
+        self,
+        model: Model | Thinned,
+        mean: Float[np.ndarray, " q"],
+        weights: Float[np.ndarray, "a k"],
     ) -> tuple[Float[np.ndarray, " p"], int, bool]:
         """Where c μ(theta) has a mean, the calls, and whether the steps became small."""
         at, ends = self.balance, self.problem.prior.bounds
         columns, units = at.weighting.columns, np.sqrt(np.diagonal(at.errors)[:-1])
         place, calls, small = Place(at.theta, at.mass, at.mean), 0, False
-        step = weights @ place.rest(mean)[columns]
+        step, theta = weights @ place.rest(mean)[columns], at.theta
         for _ in range(_STEPS):
-            place, spent = move(at.model, place, step, ends)
+            place, spent = move(model, place, step, ends)
             step, calls = weights @ place.rest(mean)[columns], calls + spent
-            small = bool((np.abs(step[:-1]) < _SMALL * units).all())  # not where it is NaN
+            theta = move_theta(place.theta, step[:-1], ends)[0]
+            small = bool((np.abs(theta - place.theta) < _SMALL * units).all())  # not where NaN
             if small:
                 break
-        return move_theta(place.theta, step[:-1], ends)[0], calls, small
+        return theta, calls, small
