@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 import owlfi
 from gaussian import RULE, gaussian_problem
@@ -53,6 +54,50 @@ def test_far_rows_lose_all_influence_and_are_named():
     assert "8 of 80 observations do not fit" in found.warnings[0]
     assert np.all(np.asarray(found.influence)[:, :8] == 0)
     assert "The model explains 89.9%" in found.summary()
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+@pytest.mark.parametrize("strays", [0, 8])
+def test_bootstrap_draws_are_as_wide_as_the_likelihood_of_the_inliers_leaves_them(strays):
+    problem, draws = with_strays(gaussian_problem(), strays), 200
+    x = np.asarray(problem.observed)[strays:]
+    found = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=draws, discrepancy="efficient")
+    error = x.std() / np.sqrt(len(x))
+    assert abs(found.mean[0] - x.mean()) < (0.1 + 4 / np.sqrt(draws)) * error
+    np.testing.assert_allclose(found.sd, [error], rtol=0.1 + 4 / np.sqrt(2 * draws))
+    assert found.about["failed"] == 0
+    plain = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=draws)
+    assert found.calls < plain.calls
+    assert found.sd[0] < plain.sd[0]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_bootstrap_of_counts_simulates_nothing_beyond_the_fit():
+    prior = owlfi.Prior(rate=owlfi.Uniform(0.1, 20.0))
+    model = owlfi.Simulator(
+        lambda theta, u: poisson.ppf(u, theta[0]).astype(float),
+        owlfi.Uniform(),
+        prior.names,
+        prior=prior,
+        on_host=True,
+    )
+    x = np.random.default_rng(0).poisson(4.0, 100)
+    problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol)
+    few, many = (
+        owlfi.posterior_bootstrap(KEY, problem, rule, draws=draws, discrepancy="efficient")
+        for draws in (50, 400)
+    )
+    assert few.calls == many.calls
+    error = np.sqrt(x.mean() / 100)
+    assert abs(many.mean[0] - x.mean()) < 0.5 * error
+    np.testing.assert_allclose(many.sd, [error], rtol=0.35)
+
+
+def test_bootstrap_refuses_a_prior_strength_that_would_be_left_out():
+    options = {"discrepancy": "efficient", "prior_strength": 2.0}
+    with pytest.raises(ValueError, match="prior_strength must be 0 with discrepancy='efficient'"):
+        owlfi.posterior_bootstrap(KEY, gaussian_problem(), RULE, **options)
 
 
 @pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
