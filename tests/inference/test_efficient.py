@@ -17,6 +17,7 @@ from owlfi.inference.search.stage import Stage
 from owlfi.problem.real_line import to_real
 
 KEY = jax.random.key(1)
+RULE_OF_COUNTS = owlfi.VStatistic(64, owlfi.sobol)
 
 
 def fit(problem, rule=RULE, **options):
@@ -83,7 +84,7 @@ def test_bootstrap_of_counts_simulates_nothing_beyond_the_fit():
         on_host=True,
     )
     x = np.random.default_rng(0).poisson(4.0, 100)
-    problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol)
+    problem, rule = owlfi.Problem(model, x), RULE_OF_COUNTS
     few, many = (
         owlfi.posterior_bootstrap(KEY, problem, rule, draws=draws, discrepancy="efficient")
         for draws in (50, 400)
@@ -92,6 +93,28 @@ def test_bootstrap_of_counts_simulates_nothing_beyond_the_fit():
     error = np.sqrt(x.mean() / 100)
     assert abs(many.mean[0] - x.mean()) < 0.5 * error
     np.testing.assert_allclose(many.sd, [error], rtol=0.35)
+
+
+@pytest.mark.slow
+def test_generalised_posterior_is_as_wide_as_the_likelihood_leaves_it():
+    problem, draws = gaussian_problem(), 250
+    x = np.asarray(problem.observed)
+    options = {"draws": draws, "warmup": 200, "discrepancy": "efficient"}
+    for beta in (None, len(x) / 2):
+        found = owlfi.mmd_bayes(KEY, problem, RULE, beta=beta, **options)
+        error, effective = x.std() / np.sqrt(len(x)), found.about["effective_draws"][0]
+        assert abs(found.mean[0] - x.mean()) < (0.1 + 4 / np.sqrt(effective)) * error
+        np.testing.assert_allclose(found.sd, [error], rtol=0.1 + 4 / np.sqrt(2 * effective))
+
+
+def test_generalised_posterior_of_counts_needs_the_plain_discrepancy():
+    prior = owlfi.Prior(rate=owlfi.Uniform(0.5, 20.0))
+    model = owlfi.Simulator(
+        lambda theta, u: jnp.floor(theta[0] * u), owlfi.Uniform(), prior.names, prior=prior
+    )
+    x = model([8.0], owlfi.iid(KEY, 80, model.measure))
+    with pytest.raises(ValueError, match="discrepancy='efficient' needs the derivatives"):
+        owlfi.mmd_bayes(KEY, owlfi.Problem(model, x), RULE_OF_COUNTS, discrepancy="efficient")
 
 
 def test_bootstrap_refuses_a_prior_strength_that_would_be_left_out():

@@ -19,7 +19,7 @@ from gaussian import (
     location,
 )
 from owlfi import Normal, Problem, Simulator, VStatistic
-from owlfi.inference.learning_rate import calibrated_beta, match_covariance
+from owlfi.inference.learning_rate import calibrated_beta, match_covariance, mode_of
 from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise_each
@@ -233,7 +233,7 @@ def test_draws_of_another_mode_stay_where_they_are():
     random, error = np.random.default_rng(0), exact_standard_error(problem)
     near = exact_estimate(problem) + 0.3 * error * random.normal(size=(1, 400, 1))
     both = np.concatenate([near, np.full((1, 100, 1), 9.0)], 1)
-    moved = match_covariance(fit, calibrated_beta(fit.sandwich), both)
+    moved = match_covariance(mode_of(fit), calibrated_beta(fit.sandwich), both)
     assert (moved[0, 400:] == 9.0).all()
     assert_allclose(moved[0, :400].std(), error, rtol=0.05)
 

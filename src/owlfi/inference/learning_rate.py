@@ -5,6 +5,8 @@ One beta cannot be right for several parameters: draws of the calibrated posteri
 stretched around their mode until their covariance is that of the estimate.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy.special import chdtri
@@ -13,14 +15,41 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import positive
 from owlfi.inference.minimum_distance import Fit
 from owlfi.inference.search.sandwich import Sandwich
-from owlfi.problem.real_line import log_slope, to_real
+from owlfi.problem.real_line import Ends, log_slope, to_real
 
 _QUARTILES = 1.35  # standard deviations between them
 _BEYOND, _REACH = 1e-4, 2.0  # a share of normal draws, and how much farther others may lie
 _FEWEST = 20  # draws around the mode, for each parameter
 
 
-def calibrated_beta(sandwich: Sandwich) -> float:
+class Mode(NamedTuple):
+    """Where a generalised posterior has its mode, and how uncertain the estimate is."""
+
+    minimum: Float[np.ndarray, " p"]
+    """Of the discrepancy on its points."""
+    theta: Float[np.ndarray, " p"]
+    """The estimate."""
+    covariance: Float[np.ndarray, "p p"]
+    hessian: Float[np.ndarray, "p p"]
+    """Of the discrepancy."""
+    ends: Ends
+    widths: Float[np.ndarray, " p"]
+    """Of the prior on the real line."""
+
+
+def mode_of(fit: Fit) -> Mode:
+    """The one that a fit ended at."""
+    return Mode(
+        minimum=np.asarray(fit.minimum.theta),
+        theta=np.asarray(fit.theta),
+        covariance=np.asarray(fit.sandwich.covariance),
+        hessian=np.asarray(fit.sandwich.hessian),
+        ends=fit.objective.ends,
+        widths=np.asarray(fit.objective.widths),
+    )
+
+
+def calibrated_beta(sandwich: Sandwich | Mode) -> float:
     """The beta at which the posterior is as wide as the estimate is uncertain; it grows with n.
 
     Near the estimate the posterior has precision beta·H, which should be Σ⁻¹ for the sandwich
@@ -41,33 +70,32 @@ def check_beta(beta: float | None) -> None:
         positive("beta", beta, number=True)
 
 
-def choose_beta(fit: Fit, beta: float | None) -> float:
+def choose_beta(mode: Mode, beta: float | None) -> float:
     """The given beta, or the calibrated one.
 
     Raises ValueError where it cannot be calibrated.
     """
-    found = calibrated_beta(fit.sandwich) if beta is None else float(beta)
+    found = calibrated_beta(mode) if beta is None else float(beta)
     if not 0 < found < float("inf"):
         raise ValueError(
-            f"beta cannot be calibrated: the estimate {fit.minimum.theta} has no finite standard "
+            f"beta cannot be calibrated: the estimate {mode.minimum} has no finite standard "
             "errors; give beta=, narrow the prior, or use more observations"
         )
     return found
 
 
-def real_covariance(fit: Fit) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
-    """The estimate and its covariance on the real line, at most as wide as the prior."""
-    ends = fit.objective.ends
-    v = to_real(fit.minimum.theta, ends)
-    slope, covariance = np.exp(log_slope(v, ends)), np.asarray(fit.sandwich.covariance)
+def real_covariance(mode: Mode) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
+    """The mode and its covariance on the real line, at most as wide as the prior."""
+    v = to_real(as_jax(mode.minimum), mode.ends)
+    slope, covariance = np.exp(log_slope(v, mode.ends)), mode.covariance
     with np.errstate(all="ignore"):  # a parameter that changes nothing
         sd = np.sqrt(np.diag(covariance)) / slope
-        shrink = np.minimum(1.0, np.asarray(fit.objective.widths) / sd) / slope
+        shrink = np.minimum(1.0, mode.widths / sd) / slope
         return v, as_jax(covariance * np.outer(shrink, shrink))
 
 
 def match_covariance(
-    fit: Fit, beta: float, v: Float[np.ndarray, "chains n p"]
+    mode: Mode, beta: float, v: Float[np.ndarray, "chains n p"]
 ) -> Float[np.ndarray, "chains n p"]:
     """Draws on the real line, moved so that they are as uncertain as the estimate in every pair.
 
@@ -75,27 +103,26 @@ def match_covariance(
     their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
     the mode belong to another one, and stay.
     """
-    mode, covariance = (np.asarray(array) for array in real_covariance(fit))
-    ends = fit.objective.ends
-    prior = np.diag((_QUARTILES / np.asarray(fit.objective.widths)) ** 2)
+    at, covariance = (np.asarray(array) for array in real_covariance(mode))
+    prior = np.diag((_QUARTILES / mode.widths) ** 2)
     wanted = np.linalg.inv(np.linalg.inv(covariance) + prior)
     flat = v.reshape(-1, v.shape[-1])
-    near = _are_near(fit, beta, flat - mode, prior)
-    if near.sum() < _FEWEST * len(mode):
+    near = _are_near(mode, beta, flat - at, prior)
+    if near.sum() < _FEWEST * len(at):
         return v
     found = np.cov(flat[near].T).reshape(wanted.shape)
     turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(found))
-    centre = np.asarray(to_real(fit.theta, ends))
+    centre = np.asarray(to_real(as_jax(mode.theta), mode.ends))
     moved = centre + (flat - flat[near].mean(0)) @ turn.T
     return np.where(near[:, None], moved, flat).reshape(v.shape)
 
 
 def _are_near(
-    fit: Fit, beta: float, moved: Float[np.ndarray, "n p"], prior: Float[np.ndarray, "p p"]
+    mode: Mode, beta: float, moved: Float[np.ndarray, "n p"], prior: Float[np.ndarray, "p p"]
 ) -> Bool[np.ndarray, " n"]:
     """Whether draws lie where those of one mode would, by the Hessian there."""
-    ends = fit.objective.ends
-    slope = np.exp(np.asarray(log_slope(to_real(fit.minimum.theta, ends), ends)))
-    precision = beta * np.asarray(fit.sandwich.hessian) * np.outer(slope, slope) + prior
+    v = to_real(as_jax(mode.minimum), mode.ends)
+    slope = np.exp(np.asarray(log_slope(v, mode.ends)))
+    precision = beta * mode.hessian * np.outer(slope, slope) + prior
     distance = ((moved @ precision) * moved).sum(1)
     return distance < _REACH**2 * chdtri(moved.shape[1], _BEYOND)

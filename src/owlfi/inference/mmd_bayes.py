@@ -23,14 +23,19 @@ from owlfi._tools.libraries import blackjax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
+from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
+from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
+    Mode,
     check_beta,
     choose_beta,
     match_covariance,
+    mode_of,
     real_covariance,
 )
 from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
+from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.regressed import Regressed
 from owlfi.problem.prior import Prior
@@ -61,9 +66,13 @@ class Draws(NamedTuple):
     divergent: Array
 
 
-def _expect(rule: Rule, problem: Problem, draws: int, chains: int, warmup: int) -> Expected:
+def _expect(
+    rule: Rule, problem: Problem, draws: int, chains: int, warmup: int, discrepancy: str
+) -> Expected:
     each = chains * _LEAPS * rule.m
     begun = expect_fit(rule, problem) + warmup * each
+    if discrepancy == "efficient":
+        begun += expect_refinement(rule.m, problem)
     return Expected(begun, begun + draws * each)
 
 
@@ -74,6 +83,7 @@ def mmd_bayes(
     rule: Rule,
     *,
     beta: float | None = None,
+    discrepancy: str = "mmd",
     draws: int = 1000,
     chains: int = 4,
     warmup: int = 300,
@@ -85,6 +95,9 @@ def mmd_bayes(
     beta: how strongly the data count; 1 is the paper's choice. Where left out, it is calibrated so
         that the posterior is as wide as the minimum-distance estimate is uncertain, and the draws
         are stretched until that holds for every parameter and pair of them.
+    discrepancy: "mmd", or "efficient", as in `minimum_distance`: the draws are about as wide as the
+        likelihood would leave them, of the observations that fit, with the mass refitted at each
+        theta. Beta is then half of the number of these observations, where left out.
     draws: of each chain, after `warmup` steps that tune it.
     max_calls: the most rows that the simulator may compute; looked at after the warm-up and
         after every 50 draws, with the calls of the last 50 as the price of the next.
@@ -94,8 +107,8 @@ def mmd_bayes(
     divergent steps.
 
     Raises ValueError for discrete parameters, simulators or priors without derivatives, a given
-    beta where derivatives do not tell how y changes (counts, jumps, chaos), and too few calls for
-    the warm-up.
+    beta or the efficient discrepancy where derivatives do not tell how y changes (counts, jumps,
+    chaos), another discrepancy, and too few calls for the warm-up.
 
     >>> import owlfi
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
@@ -111,12 +124,14 @@ def mmd_bayes(
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
+    as_discrepancy(discrepancy)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
-    _check_slopes(fit, beta)
-    objective = fit.regressed or fit.objective
-    target = Target(objective, problem.prior, jnp.array(choose_beta(fit, beta)))
-    start = _starts(start_key, *real_covariance(fit), chains)
+    _check_slopes(fit, beta, discrepancy)
+    begin = _begin_plainly(fit) if discrepancy == "mmd" else _refine(fit_key, rule, fit, progress)
+    rate = choose_beta(begin.mode, beta)
+    target = Target(begin.objective, problem.prior, jnp.array(rate))
+    start = _starts(start_key, *real_covariance(begin.mode), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)
     take_calls(int(taken) * fit.objective.m)
     parts = split_chunks(draws, _CHUNK)
@@ -132,17 +147,51 @@ def mmd_bayes(
 
     done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
     v = np.concatenate([made.v for made in done], 1)
-    v = match_covariance(fit, float(target.beta), v) if beta is None else v
+    v = match_covariance(begin.mode, rate, v) if beta is None else v
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
-    about = {"method": "MMD-Bayes", "beta": float(target.beta), "divergent": divergent}
-    calls = fit.calls + (0 if fit.rough else evaluations * fit.objective.m)
+    about = {"method": begin.method, "beta": rate, "divergent": divergent}
+    calls = begin.calls + (0 if fit.rough else evaluations * fit.objective.m)
     stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
-    told = (*fit.warnings, *stopped, *tell_divergent(divergent))
+    told = (*begin.warnings, *stopped, *tell_divergent(divergent))
     return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
 
 
-def _check_slopes(fit: Fit, beta: float | None) -> None:
+class _Begin(NamedTuple):
+    """What is drawn from, and what is known when the draws begin."""
+
+    objective: Objective | Regressed | QuasiLikelihood
+    mode: Mode
+    method: str
+    calls: int
+    warnings: tuple[str, ...]
+
+
+def _begin_plainly(fit: Fit) -> _Begin:
+    objective = fit.regressed or fit.objective
+    return _Begin(objective, mode_of(fit), "MMD-Bayes", fit.calls, fit.warnings)
+
+
+def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
+    """By the efficient discrepancy, or plainly with a word where it gives no estimate."""
+    refined, calls, told = refine_fit(key, rule, fit, progress)
+    if refined is None:
+        return _begin_plainly(fit)._replace(calls=calls, warnings=told)
+    ends, widths = fit.objective.ends, np.asarray(fit.objective.widths)
+    objective, looked = quasi_likelihood(refined.balance, ends)
+    theta, covariance = refined.theta, refined.covariance
+    hessian = np.linalg.inv(covariance) / float(objective.beta)
+    mode = Mode(theta, theta, covariance, hessian, ends, widths)
+    return _Begin(objective, mode, "MMD-Bayes, efficient discrepancy", calls + looked, told)
+
+
+def _check_slopes(fit: Fit, beta: float | None, discrepancy: str) -> None:
+    if fit.rough and discrepancy == "efficient":
+        raise ValueError(
+            "mmd_bayes with discrepancy='efficient' needs the derivatives of the simulator, but "
+            "they do not tell how y changes with theta: it is rounded, counts, jumps or chaotic; "
+            "use posterior_bootstrap"
+        )
     if fit.rough and beta is not None:
         raise ValueError(
             f"mmd_bayes with beta = {beta} needs the derivatives of the simulator, but they do not "
@@ -154,7 +203,7 @@ def _check_slopes(fit: Fit, beta: float | None) -> None:
 class Target(eqx.Module):
     """The log density of the generalised posterior on the real line, up to a constant."""
 
-    objective: Objective | Regressed
+    objective: Objective | Regressed | QuasiLikelihood
     prior: Prior
     beta: Float[Array, ""]
 

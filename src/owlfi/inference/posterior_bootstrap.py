@@ -16,11 +16,12 @@ from jaxtyping import Array, Bool, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi._tools.progress import begin_step, collect, show_bars, split_chunks
-from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement, refine
+from owlfi._tools.progress import collect, split_chunks
+from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
+from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -141,16 +142,11 @@ def _begin_plainly(fit: Fit) -> _Begin:
 
 def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
     """By the efficient discrepancy, or plainly with a word where it gives no estimate."""
-    with show_bars(progress):
-        begin_step("Efficient discrepancy")
-        found = refine(jax.random.fold_in(key, 3), rule, fit.stage, fit.theta, fit.scatter)
-    calls = fit.calls + found.calls
-    if found.refined is None:
-        plain = _begin_plainly(fit)
-        return plain._replace(calls=calls, warnings=(*fit.warnings, *found.warnings))
-    estimate = Reweighted(fit.stage.problem, found.refined.balance)
-    method = "posterior bootstrap, efficient discrepancy"
-    return _Begin(estimate, method, calls, (*fit.search_warnings, *found.warnings))
+    refined, calls, told = refine_fit(key, rule, fit, progress)
+    if refined is None:
+        return _begin_plainly(fit)._replace(calls=calls, warnings=told)
+    estimate = Reweighted(fit.stage.problem, refined.balance)
+    return _Begin(estimate, "posterior bootstrap, efficient discrepancy", calls, told)
 
 
 def _vary_designs(

@@ -24,6 +24,7 @@ from owlfi.inference.learning_rate import (
     check_beta,
     choose_beta,
     match_covariance,
+    mode_of,
     real_covariance,
 )
 from owlfi.inference.minimum_distance import expect_fit, find_minimum
@@ -108,10 +109,11 @@ def pseudo_marginal(
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
-    rate, random = choose_beta(fit, beta), numpy_generator(key)
+    mode, random = mode_of(fit), numpy_generator(key)
+    rate = choose_beta(mode, beta)
     smooth = fit.regressed if beta is None else None
     noise = _choose_noise(bank_key, problem, rule, fit.objective, designs, smooth)
-    centre, covariance = (np.asarray(array) for array in real_covariance(fit))
+    centre, covariance = (np.asarray(array) for array in real_covariance(mode))
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
     log_density = _log_density(problem, rate, noise)
 
@@ -134,7 +136,7 @@ def pseudo_marginal(
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
     v = v[:, min(warmup, v.shape[1] // 5) :]
-    v = match_covariance(fit, rate, v) if beta is None else v
+    v = match_covariance(mode, rate, v) if beta is None else v
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
     calls = fit.calls + noise.calls + chains * (len(history) + 1) * noise.calls_a_step
     told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))

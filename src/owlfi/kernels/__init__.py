@@ -6,14 +6,13 @@ Combine them with `+` and `*`: `0.5 * SquaredExponential(1.0) + Matern(1.5, 2.0)
 from owlfi.kernels.base import (
     Constant,
     CoordinateKernel,
-    FunctionKernel,
     Kernel,
     ProductKernel,
     ScaledKernel,
     SumKernel,
-    as_kernel,
     check_coordinates,
 )
+from owlfi.kernels.function import FunctionKernel, as_kernel
 from owlfi.kernels.korobov import Korobov
 from owlfi.kernels.radial import (
     InverseMultiquadric,

@@ -1,4 +1,4 @@
-"""What a kernel is, and how kernels combine: sums, products, multiples, your own functions."""
+"""What a kernel is, and how kernels combine: sums, products, multiples."""
 
 import abc
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows, brief, is_hashable, positive
+from owlfi._tools.checks import as_rows, brief, positive
 from owlfi._tools.display import write, write_call
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
@@ -292,56 +292,6 @@ class Constant(Kernel):
 
     def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
         return self.value * weights.sum() ** 2
-
-
-class FunctionKernel(Kernel):
-    """A kernel from your own JAX function of two points (d,), (d,) -> scalar.
-
-    >>> FunctionKernel(lambda a, b: a @ b)(jnp.ones(2), jnp.ones(2))
-    Array(2., dtype=float64)
-    """
-
-    function: Callable[[Array, Array], Array] = eqx.field(static=True)
-
-    def __repr__(self) -> str:
-        return f"FunctionKernel({getattr(self.function, '__name__', repr(self.function))})"
-
-    def __check_init__(self) -> None:
-        if not callable(self.function) or not is_hashable(self.function):
-            found = brief(self.function)
-            raise ValueError(f"function must be a function of two points, got {found}")
-
-    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
-        x, y = as_samples(x, y)
-        return jax.vmap(lambda a: jax.vmap(lambda b: self._value(a, b))(y))(x)
-
-    def _value(self, a: Array, b: Array) -> Array:
-        try:
-            value = jnp.asarray(self.function(a, b), float)
-        except Exception as error:  # of its own, or as NumPy's functions raise for traced points
-            raise ValueError(
-                "kernel must be a JAX function of two points (d,) that returns a number, written "
-                f"with jax.numpy instead of numpy; got {brief(self.function)}, which fails with "
-                f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            ) from error
-        if value.shape:
-            raise ValueError(
-                "kernel must be a function that gives one number for two points (d,), "
-                f"got shape {value.shape}; sum over the coordinates"
-            )
-        return value
-
-
-def as_kernel(kernel: Any) -> Kernel:
-    """A kernel, or a function of two points wrapped as one."""
-    if isinstance(kernel, Kernel):
-        return kernel
-    if callable(kernel) and not isinstance(kernel, type):
-        return FunctionKernel(kernel)
-    raise ValueError(
-        f"kernel must be a Kernel such as SquaredExponential(1.0), or a function of two points, "
-        f"got {brief(kernel)}"
-    )
 
 
 def check_coordinates(kernel: CoordinateKernel, dim: int) -> None:

@@ -68,6 +68,10 @@ class Simulated(eqx.Module):
         y = self.objective.rows(v)
         return np.asarray(_means(self, y)).mean(0), len(y)
 
+    def trace_mean(self, v: Float[Array, " p"]) -> Float[Array, " q"]:
+        """The same inside of a program."""
+        return _means(self, self.objective.rows(v)).mean(0)
+
     def thin(self, v: Float[Array, " p"], mean: Float[np.ndarray, " q"]) -> tuple["Thinned", int]:
         """On one design, for places near v, where all of them give a mean; and the calls of it."""
         m = self.weights.shape[1]
@@ -86,6 +90,10 @@ class Thinned(eqx.Module):
     def mean(self, v: Float[Array, " p"]) -> tuple[Float[np.ndarray, " q"], int]:
         found, calls = self.model.mean(v)
         return found + self.shift, calls
+
+    def trace_mean(self, v: Float[Array, " p"]) -> Float[Array, " q"]:
+        """The same inside of a program."""
+        return self.model.trace_mean(v) + self.shift
 
 
 class Scattered(eqx.Module):
