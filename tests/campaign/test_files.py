@@ -255,6 +255,13 @@ def test_running_a_strangers_store_is_refused_by_name_until_it_is_trusted(foreig
     assert Campaign.open(path).run(executor="here").done == 6  # from then on it is one's own
 
 
+def test_a_stranger_cannot_hide_what_runs_behind_what_a_terminal_obeys(tmp_path):
+    campaign = campaign_of(tmp_path)
+    rewrite(campaign.path, recipe=json.dumps("evil:made\x1b[1K\rmodel:made"))
+    with pytest.raises(ValueError, match=r"imports evil:made\\x1b\[1K\\rmodel:made"):
+        Campaign.open(campaign.path).check_trust()
+
+
 def beyond_memory():
     """An array of 10^15 numbers, of which none is there."""
     file = io.BytesIO()
