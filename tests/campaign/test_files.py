@@ -29,7 +29,6 @@ from owlfi.campaign import Campaign
 from owlfi.campaign.database import StoreError, StoreExistsError, create_file, hold_file
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
-from owlfi.campaign.result_files import whole_file
 from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
@@ -516,18 +515,6 @@ def test_full_disk_is_one_message_and_the_campaign_goes_on(tmp_path, monkeypatch
     assert 0 < campaign.status().done < 24
     monkeypatch.undo()
     assert campaign.run(executor="here", check=False).done == 24
-
-
-def write_half(path):
-    with whole_file(path):
-        path.write_text("half")
-        raise OSError(28, "No space left on device")
-
-
-def test_file_that_cannot_be_written_whole_is_named_and_removed(tmp_path):
-    with pytest.raises(OSError, match=r"design.csv cannot be written \(No space left on device\)"):
-        write_half(tmp_path / "design.csv")
-    assert not (tmp_path / "design.csv").exists()
 
 
 def test_sqlite_errors_are_one_message_on_the_command_line(tmp_path, monkeypatch):
