@@ -433,6 +433,24 @@ def test_damage_beside_y_is_noticed(tmp_path, state):
         Campaign.open(campaign.path).results()
 
 
+@pytest.mark.parametrize("change", ["place = 10000", "place = 'x'", "place = NULL, theta = x'00'"])
+def test_damaged_failures_are_said_to_be(tmp_path, change):
+    campaign = campaign_of(tmp_path)
+    campaign.run(**HERE)
+    with closing(sqlite3.connect(campaign.path)) as connection:
+        connection.execute(f"UPDATE runs SET state = 'crash', {change} WHERE place = 0")
+        connection.commit()
+    with pytest.raises(StoreError, match="is damaged: what it says of failures"):
+        campaign.failures()
+
+
+def test_more_runs_than_a_campaign_can_keep_are_refused(tmp_path):
+    many = equal_weights(SquaredExponential(1.0), Normal(), np.linspace(-1, 1, 5000))
+    simulator = Simulator(models.scaled, Normal(), ["a"], on_host=True)
+    with pytest.raises(ValueError, match="25,000,000 runs, where a campaign has at most"):
+        Campaign.create(tmp_path / "runs.sqlite", simulator, np.linspace(1, 2, 5000), many)
+
+
 def test_damaged_design_is_noticed(tmp_path):
     campaign = campaign_of(tmp_path)
     with closing(sqlite3.connect(campaign.path)) as connection:
