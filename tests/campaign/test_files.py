@@ -19,6 +19,7 @@ from tempfile import gettempdir
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from filelock import Timeout
 from typer.testing import CliRunner
@@ -33,6 +34,7 @@ from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
 from owlfi.weights.kernel_fit import KernelFit
+from strictness import unchecked
 
 HERE = {"executor": "here", "check": False}
 POINTS = equal_weights(SquaredExponential(1.0), Normal(), [-1.0, 0.5, 2.0])
@@ -442,6 +444,17 @@ def test_damaged_failures_are_said_to_be(tmp_path, change):
         connection.commit()
     with pytest.raises(StoreError, match="is damaged: what it says of failures"):
         campaign.failures()
+
+
+@pytest.mark.parametrize("option", [{"check": pd.NA}, {"check": "no"}, {"report": 3}])
+def test_options_of_other_types_are_named(tmp_path, option):
+    with unchecked(), pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
+        campaign_of(tmp_path).run(executor="here", **option)
+
+
+def test_executor_that_cannot_be_compared_is_named(tmp_path):
+    with pytest.raises(ValueError, match="executor must be"):
+        campaign_of(tmp_path).run(executor=pd.NA)
 
 
 def test_more_runs_than_a_campaign_can_keep_are_refused(tmp_path):
