@@ -30,6 +30,7 @@ from owlfi import (
     median_heuristic,
     optimal_weights,
     read_csv,
+    simulate,
     sobol,
     squared_mmd,
     squared_worst_case_error,
@@ -37,8 +38,10 @@ from owlfi import (
 )
 from owlfi._tools.checks import as_count
 from owlfi.campaign import Campaign
+from owlfi.inference.prior_runs import simulate_in_chunks
 from owlfi.inference.stored_runs import _weigh
 from owlfi.testing.searches import as_search
+from owlfi.weights.quadrature import unweighted
 from strictness import unchecked
 
 SE = SquaredExponential(1.0)
@@ -504,3 +507,13 @@ def test_parameters_without_a_name_are_refused(names):
         Simulator(lambda theta, u: u, Normal(), names)
     with refused("parameters"):
         Prior(**dict.fromkeys(names, Normal()))
+
+
+def test_simulations_beyond_memory_are_refused_before_any_is_made():
+    problem = gaussian_problem()
+    thetas = np.ones((10**6, len(problem.prior.names)))
+    points = unweighted(jnp.zeros((10**6, problem.simulator.measure.dim)))
+    with pytest.raises(ValueError, match=r"1,000,000 thetas at 1,000,000 points ask for .* GB"):
+        simulate(problem.simulator, thetas, points)
+    with pytest.raises(ValueError, match=r"1,000,000 draws at 1,000,000 points .* GB"):
+        simulate_in_chunks(problem, jnp.asarray(thetas), points)

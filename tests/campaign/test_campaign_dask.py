@@ -118,7 +118,9 @@ def test_batches_of_runs_that_take_longer_than_those_before_are_cut_short(tmp_pa
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "carrier://pigeon:1"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "carrier://pigeon:1", "tls://127.0.0.1:9"]
+)
 def test_addresses_where_nobody_answers_are_named(tmp_path, monkeypatch, address):
     monkeypatch.setattr(cluster_module, "_ANSWER", 0.5)
     with pytest.raises(ValueError, match=f"no Dask scheduler answers at '{address}'"):

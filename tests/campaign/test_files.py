@@ -19,6 +19,7 @@ from tempfile import gettempdir
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from filelock import Timeout
 from typer.testing import CliRunner
@@ -29,11 +30,11 @@ from owlfi.campaign import Campaign
 from owlfi.campaign.database import StoreError, StoreExistsError, create_file, hold_file
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
-from owlfi.campaign.result_files import whole_file
 from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
 from owlfi.weights.kernel_fit import KernelFit
+from strictness import unchecked
 
 HERE = {"executor": "here", "check": False}
 POINTS = equal_weights(SquaredExponential(1.0), Normal(), [-1.0, 0.5, 2.0])
@@ -255,6 +256,13 @@ def test_running_a_strangers_store_is_refused_by_name_until_it_is_trusted(foreig
     assert Campaign.open(path).run(executor="here").done == 6  # from then on it is one's own
 
 
+def test_a_stranger_cannot_hide_what_runs_behind_what_a_terminal_obeys(tmp_path):
+    campaign = campaign_of(tmp_path)
+    rewrite(campaign.path, recipe=json.dumps("evil:made\x1b[1K\rmodel:made"))
+    with pytest.raises(ValueError, match=r"imports evil:made\\x1b\[1K\\rmodel:made"):
+        Campaign.open(campaign.path).check_trust()
+
+
 def beyond_memory():
     """An array of 10^15 numbers, of which none is there."""
     file = io.BytesIO()
@@ -427,6 +435,35 @@ def test_damage_beside_y_is_noticed(tmp_path, state):
         Campaign.open(campaign.path).results()
 
 
+@pytest.mark.parametrize("change", ["place = 10000", "place = 'x'", "place = NULL, theta = x'00'"])
+def test_damaged_failures_are_said_to_be(tmp_path, change):
+    campaign = campaign_of(tmp_path)
+    campaign.run(**HERE)
+    with closing(sqlite3.connect(campaign.path)) as connection:
+        connection.execute(f"UPDATE runs SET state = 'crash', {change} WHERE place = 0")
+        connection.commit()
+    with pytest.raises(StoreError, match="is damaged: what it says of failures"):
+        campaign.failures()
+
+
+@pytest.mark.parametrize("option", [{"check": pd.NA}, {"check": "no"}, {"report": 3}])
+def test_options_of_other_types_are_named(tmp_path, option):
+    with unchecked(), pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
+        campaign_of(tmp_path).run(executor="here", **option)
+
+
+def test_executor_that_cannot_be_compared_is_named(tmp_path):
+    with pytest.raises(ValueError, match="executor must be"):
+        campaign_of(tmp_path).run(executor=pd.NA)
+
+
+def test_more_runs_than_a_campaign_can_keep_are_refused(tmp_path):
+    many = equal_weights(SquaredExponential(1.0), Normal(), np.linspace(-1, 1, 5000))
+    simulator = Simulator(models.scaled, Normal(), ["a"], on_host=True)
+    with pytest.raises(ValueError, match="25,000,000 runs, where a campaign has at most"):
+        Campaign.create(tmp_path / "runs.sqlite", simulator, np.linspace(1, 2, 5000), many)
+
+
 def test_damaged_design_is_noticed(tmp_path):
     campaign = campaign_of(tmp_path)
     with closing(sqlite3.connect(campaign.path)) as connection:
@@ -509,18 +546,6 @@ def test_full_disk_is_one_message_and_the_campaign_goes_on(tmp_path, monkeypatch
     assert 0 < campaign.status().done < 24
     monkeypatch.undo()
     assert campaign.run(executor="here", check=False).done == 24
-
-
-def write_half(path):
-    with whole_file(path):
-        path.write_text("half")
-        raise OSError(28, "No space left on device")
-
-
-def test_file_that_cannot_be_written_whole_is_named_and_removed(tmp_path):
-    with pytest.raises(OSError, match=r"design.csv cannot be written \(No space left on device\)"):
-        write_half(tmp_path / "design.csv")
-    assert not (tmp_path / "design.csv").exists()
 
 
 def test_sqlite_errors_are_one_message_on_the_command_line(tmp_path, monkeypatch):

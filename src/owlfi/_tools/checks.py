@@ -2,6 +2,7 @@
 
 import errno
 import operator
+import os
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,19 @@ def check_size(name: str, count: int, dim: int) -> None:
         raise ValueError(
             f"{name} = {count:,} in {dim:,} coordinates are more than {MOST_NUMBERS:,} numbers, "
             "too many for memory; take fewer"
+        )
+
+
+def check_memory(name: str, numbers: int) -> None:
+    """ValueError for so many numbers that they would take more than half of the memory."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # an operating system that does not tell
+        memory = 16 * MOST_NUMBERS
+    if 8 * numbers > memory / 2:
+        raise ValueError(
+            f"{name} ask for {numbers:,} numbers, {8 * numbers / 1e9:,.0f} GB, where half of the "
+            f"memory is {memory / 2e9:,.0f} GB; take fewer thetas or points"
         )
 
 

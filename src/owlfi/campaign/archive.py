@@ -194,7 +194,10 @@ class Archive:
         with self.reading() as store:
             failures = store.failures(most)
             design = self.design if store.fact("design") is not None else None
-        return "\n".join(describe_failure(failure, design) for failure in failures)
+            try:
+                return "\n".join(describe_failure(failure, design) for failure in failures)
+            except (LookupError, TypeError, ValueError) as error:
+                raise store.damaged(f"what it says of failures ({error})") from error
 
 
 def outline_facts(simulator: Simulator) -> dict[str, Any]:

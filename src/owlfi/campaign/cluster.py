@@ -192,7 +192,7 @@ def connect(address: str) -> Any:
         raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
     try:
         return Client(address, timeout=_ANSWER)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a way of transport lacks, such as certificates
         raise ValueError(
             f"executor: no Dask scheduler answers at {brief(address)} ({error})"
         ) from error

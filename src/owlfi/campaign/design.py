@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from owlfi._tools.checks import MOST_COUNT
 from owlfi.campaign.encoding import decode_tuple, encode
 from owlfi.campaign.outcome import may_retry
 from owlfi.campaign.store import Ending, Failure, Run, as_bytes
@@ -32,7 +33,14 @@ class Design(NamedTuple):
     @classmethod
     def fit(cls, simulator: Simulator, thetas: Any, quadrature: Any) -> "Design":
         """The design, with thetas (t, p); ValueError where it does not fit the simulator."""
-        return cls(np.asarray(as_design(simulator, thetas, quadrature)[0]), quadrature)
+        found = cls(np.asarray(as_design(simulator, thetas, quadrature)[0]), quadrature)
+        t, m = found.shape
+        if t * m > MOST_COUNT:
+            raise ValueError(
+                f"{t:,} thetas at {m:,} points are {t * m:,} runs, where a campaign has at most "
+                f"{MOST_COUNT:,}; take fewer"
+            )
+        return found
 
     @classmethod
     def read(cls, text: str) -> "Design":
@@ -97,4 +105,4 @@ def describe_failure(failure: Failure, design: Design | None) -> str:
     else:
         theta, u = np.frombuffer(failure.theta or b""), np.frombuffer(failure.u or b"")
     tries = "" if failure.attempts == 1 else f" ({failure.attempts} attempts)"
-    return f"{failure.state}{tries} at theta = {theta}, u = {u}: {failure.error.strip()}"
+    return f"{failure.state}{tries} at theta = {theta}, u = {u}: {str(failure.error).strip()}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from owlfi._tools.checks import as_count, brief, plain_number
+from owlfi._tools.checks import as_count, as_truth, brief, plain_number
 from owlfi.campaign.engines import Engine, outcome_of
 from owlfi.campaign.outcome import CRASH, DONE, RETRIED, SHAPE, Outcome, is_same_y, may_retry
 from owlfi.campaign.store import Run, Store
@@ -47,7 +47,8 @@ class Policy:
 
     until: the moment on the monotonic clock after which no run begins.
 
-    Raises ValueError for retries or a budget below 0 and a share outside 0 to 1.
+    Raises ValueError for retries or a budget below 0, a share outside 0 to 1, a check that is
+    neither True nor False and a report that is no function.
     """
 
     retries: int = 2
@@ -59,6 +60,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         as_count("retries", self.retries, 0)
+        as_truth("check", self.check)
+        if self.report is not None and not callable(self.report):
+            raise ValueError(f"report must be a function, got {brief(self.report)}")
         if self.budget is not None:
             as_count("budget", self.budget, 0, most=MOST_CALLS)
         if not 0 <= plain_number("max_failures", self.max_failures) <= 1:

@@ -174,7 +174,8 @@ def make_engine(
         most = _MOST_A_CORE * _count_cores() if executor is None else MOST_COUNT
         workers = as_count("workers", workers, most=most)
     check_time_limit(time_limit)
-    if executor is None or executor == HERE:
+    here = isinstance(executor, str) and executor == HERE
+    if executor is None or here:
         check_program(load_recipe(recipe))
     if executor is None:
         return Processes(recipe, workers or _count_cores(), time_limit)
@@ -183,7 +184,7 @@ def make_engine(
             "time_limit needs an engine that can kill a run: leave executor out (processes), or "
             "give it to the simulator where that is a Command(..., time_limit=...)"
         )
-    return InProcess() if executor == HERE else _use_executor(executor, workers)
+    return InProcess() if here else _use_executor(executor, workers)
 
 
 def _use_executor(executor: Any, workers: int | None) -> Engine:

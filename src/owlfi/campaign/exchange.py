@@ -1,6 +1,7 @@
 """Runs made anywhere: a design written to a file, a job array for SLURM, results read back."""
 
 import csv
+import io
 import math
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from owlfi._tools.checks import as_count
+from owlfi._tools.files import write_whole
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.outcome import Outcome, is_same_y
 from owlfi.campaign.result_files import (
@@ -21,7 +23,6 @@ from owlfi.campaign.result_files import (
     read_outcome,
     read_results,
     resume_file,
-    whole_file,
 )
 from owlfi.campaign.rows import run_row
 from owlfi.campaign.store import Run, Store
@@ -61,9 +62,9 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
         with campaign.reading() as store:
             signature = np.array(store.fact("signature") or "")
         recipe = np.array(campaign.recipe)
-        with whole_file(path):
+        with write_whole(path) as opened:
             np.savez(
-                path, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature
+                opened, run=np.array(names), theta=theta, u=u, recipe=recipe, signature=signature
             )
     elif path.suffix == ".csv":
         _refuse_clashes(campaign.outline.parameters)
@@ -137,8 +138,8 @@ def write_simulations(
     thetas, y = np.asarray(runs.thetas), np.asarray(runs.y)
     if path.suffix == ".npz":
         u, w = np.asarray(q.points), np.asarray(q.weights)
-        with whole_file(path):
-            np.savez(path, thetas=thetas, u=u, weights=w, y=y)
+        with write_whole(path) as opened:
+            np.savez(opened, thetas=thetas, u=u, weights=w, y=y)
         return
     if path.suffix != ".csv":
         raise ValueError(f"the file of results must end in .csv or .npz, got {path.name}")
@@ -231,7 +232,10 @@ def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
 
 
 def _write_csv(path: Path, header: list[str], rows: Iterable[list[Any]]) -> None:
-    with whole_file(path), path.open("w", newline="", encoding="utf-8") as file:
+    with (
+        write_whole(path) as opened,
+        io.TextIOWrapper(opened, encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows)

@@ -6,7 +6,6 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -156,17 +155,6 @@ def resume_file(path: Path) -> set[str]:
             f"{', '.join(_HEADER)} are written; choose another file for results"
         )
     return {row["run"] for row in rows}
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[None]:
-    """Nothing is left of a file that cannot be written to its end; the OSError names it."""
-    try:
-        yield
-    except OSError as error:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        raise OSError(f"{path} cannot be written ({error.strerror or error})") from error
 
 
 def number_names(name: str, count: int) -> list[str]:

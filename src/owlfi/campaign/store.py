@@ -177,7 +177,7 @@ class Store:
         whole = _checksum_fact(name, row[0]) == row[1]  # else it may be no JSON
         value = json.loads(row[0]) if whole else None
         if not whole or not isinstance(value, _FACTS.get(name, object) | None):
-            raise self._damaged(f"what it says of {name}")
+            raise self.damaged(f"what it says of {name}")
         return value
 
     def record(self, runs: Iterable[tuple[Run, Outcome, int]], **facts: Any) -> None:
@@ -200,10 +200,11 @@ class Store:
     def _check(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """The same, if it is as it was written; begins with the columns _CHECKED."""
         if not _is_whole(row):
-            raise self._damaged(f"the run {row[0]!r}")
+            raise self.damaged(f"the run {row[0]!r}")
         return row
 
-    def _damaged(self, what: str) -> StoreError:
+    def damaged(self, what: str) -> StoreError:
+        """The error to raise for what is not as it was written."""
         return StoreError(
             f"{self.path} is damaged: {what} is not what was written; `owlfi campaign check` "
             "tells of all of it, and --mend lets damaged runs be made again"

@@ -18,9 +18,11 @@ def describe_code(recipe: str) -> str:
     'imports model:simulator'
     """
     paths, commands = find_code(recipe)
-    return "; ".join(
+    told = "; ".join(
         [f"imports {path}" for path in paths] + [f"executes {command}" for command in commands]
     )
+    # A terminal obeys other characters, which could hide the rest.
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in told)
 
 
 def sign(recipe: str) -> str:

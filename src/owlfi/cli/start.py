@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from types import FrameType
 
 INTERRUPTED = 130
@@ -36,7 +35,9 @@ def interrupt(number: int, frame: FrameType | None) -> None:
         _say_so()
         os._exit(INTERRUPTED)
     elif frame is not None and frame.f_code.co_name == "_xla_gc_callback":
-        threading.Timer(0.05, signal.raise_signal, [number]).start()
+        from threading import Timer  # JAX has imported it; the command would begin later
+
+        Timer(0.05, signal.raise_signal, [number]).start()
     else:
         signal.default_int_handler(number, frame)
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import take_rows
+from owlfi._tools.checks import check_memory
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
@@ -47,9 +48,13 @@ def simulate_in_chunks(
     """Simulations at all thetas on one design, or at the first when interrupted or out of calls.
 
     check: see first that y is determined by theta and u.
+
+    Raises ValueError for simulations beyond memory.
     """
     checked = CHECK_CALLS if check else 0
     paid = afford(len(thetas), len(quadrature.points), beside=checked)
+    m, d = len(quadrature.points), problem.observed.shape[1]
+    check_memory(f"{paid:,} draws at {m:,} points of {d:,} columns", paid * m * d)
     parts = split_chunks(paid, _CHUNK)
 
     def steps() -> Iterator[Simulations]:
@@ -59,7 +64,7 @@ def simulate_in_chunks(
                 take_rows(thetas, part),
                 quadrature,
                 check=check and number == 0,
-                columns=problem.observed.shape[1],
+                columns=d,
                 keep_failed=True,
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for, take_rows
-from owlfi._tools.checks import as_array, as_kind
+from owlfi._tools.checks import as_array, as_kind, check_memory
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
@@ -112,8 +112,8 @@ def as_design(
 ) -> tuple[Float[Array, "t p"], Float[Array, "... m s"]]:
     """thetas (t, p) and the points (m, s) or (t, m, s) to run each of them at.
 
-    Raises ValueError for thetas of the wrong shape, points outside the measure's support, and
-    designs of another number than the thetas.
+    Raises ValueError for thetas of the wrong shape, points outside the measure's support, designs
+    of another number than the thetas, and simulations beyond memory.
     """
     thetas = as_thetas(thetas, simulator.parameters)
     if not isinstance(quadrature, Quadrature):
@@ -127,6 +127,7 @@ def as_design(
             f"quadrature must hold one design, or one for each of the {thetas.shape[0]} thetas, "
             f"got points of shape {u.shape}"
         )
+    check_memory(f"{len(thetas):,} thetas at {u.shape[-2]:,} points", len(thetas) * u.shape[-2])
     return thetas, u
 
 

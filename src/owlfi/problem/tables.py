@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 _SEPARATORS = (";", "\t", "|", ",")  # a comma may be decimal where there is another
-_GAPS = frozenset(("", "na", "n/a", "nan", "null", "none", "-", ".", "?", "inf", "+inf", "-inf"))
+_GAPS = "", "na", "n/a", "nan", "nan(ind)", "nat", "null", "none", ".", "?", "inf", "infinity"
+_ERROR = re.compile(r'\s*"?#([A-ZÀ-Þ]+(/0)?[!?]|N/?[A-Z])(?=[\s,;|"]|$)')  # of Excel: #N/A
 _SHOWN = 40
 _FEW = 4  # rows: fewer may begin with 1, 2, 3 by chance
 
@@ -21,6 +22,8 @@ class Table:
     path: Path
     rows: list[tuple[int, list[str]]]
     separator: str
+    quoted: bool
+    """Whether the first line alone has quotes."""
 
     def take_names(self, *, required: bool) -> list[str] | None:
         """The first row, where it holds names; it is then no longer among the rows.
@@ -35,6 +38,7 @@ class Table:
             return first
         if all(self._is_number(cell) for cell in first):
             self._refuse_numbered_columns()
+            self._refuse_halved_numbers()
             return None
         raise ValueError(
             f"{self.path}, line {line} holds neither names alone nor numbers alone: "
@@ -44,15 +48,26 @@ class Table:
     def _refuse_numbered_columns(self) -> None:
         """ValueError where a first row of whole numbers may name the columns, as pandas does."""
         (line, first), others = self.rows[0], [cell for _, row in self.rows[1:] for cell in row]
-        if not others or not all(map(_is_whole, first)):
-            return
-        counts, many = first == [str(j) for j in range(len(first))], len(first) > 1
-        alone = not any(map(_is_whole, others))
-        if (alone and (counts or many)) or (counts and len(first) > 2):
+        counts, whole = first == [str(j) for j in range(len(first))], all(map(_is_whole, first))
+        alone = whole and len(first) > 1 and not any(map(_is_whole, others))
+        if others and (counts or alone or self.quoted):
             raise ValueError(
                 f"{self.path}, line {line}: {_shorten(first)} may number the columns, or be data; "
                 "give the columns names, or write these numbers as 1.0"
             )
+
+    def _refuse_halved_numbers(self) -> None:
+        """ValueError where commas divide whole numbers as 1,05 or -0,5 does."""
+        cells = (cell for _, row in self.rows for cell in row)
+        if self.separator != "," or not all(map(_is_whole, cells)):
+            return
+        for line, row in self.rows:
+            after = [cell for cell in row[1::2] if re.fullmatch(r"0\d+", cell)]
+            if len(row) % 2 == 0 and (after or {"-0", "+0"} & {*row[::2]}):
+                raise ValueError(
+                    f"{self.path}, line {line}: the commas in {_shorten(row)} may be decimal; "
+                    "write numbers as 1.5"
+                )
 
     def find_columns(self, names: list[str] | None, wanted: Sequence[str] | None) -> list[int]:
         """The places of columns by their names, of all where none are wanted.
@@ -75,9 +90,9 @@ class Table:
     def _refuse_index(self, names: list[str] | None) -> None:
         """ValueError where the first of several columns counts the rows."""
         first, count = [row[0] for _, row in self.rows], len(self.rows)
-        plain = [re.sub(r"^0+(?=\d)|\.0*$", "", cell) for cell in first]  # 001, 1.0
-        zero, one = ([str(i + start) for i in range(count)] for start in (0, 1))
-        if len(self.rows[0][1]) > 1 and count >= _FEW and plain in (zero, one):
+        found = [float(self._plain(cell)) if self._is_number(cell) else None for cell in first]
+        counted = found in ([*range(count)], [*range(1, count + 1)])
+        if len(self.rows[0][1]) > 1 and count >= _FEW and counted:
             remedy = (
                 "remove it, or give names to the columns and choose"
                 if names is None
@@ -140,7 +155,7 @@ class Table:
             if not self._is_number(row[j])
         ]
         line, cell, _ = lines[0]
-        if all(cell.lower() in _GAPS for _, cell, _ in lines):
+        if all(_is_gap(cell) for _, cell, _ in lines):
             return ValueError(
                 f"{self.path}, line {line} has {cell!r}, NaN or infinite: remove such lines, or "
                 "choose other columns"
@@ -170,7 +185,7 @@ class Table:
 def read_table(path: Path) -> Table:
     """The table in a file.
 
-    Raises ValueError for a file that is not there, empty or not text.
+    Raises ValueError for a file that is not there, empty or not text, and for errors of Excel.
     """
     if not path.is_file():
         raise ValueError(f"observed is {str(path)!r}, but there is no such file")
@@ -181,6 +196,12 @@ def read_table(path: Path) -> Table:
             f"observed is {str(path)!r}, which is not UTF-8 ({error.reason})"
         ) from None
     numbered = list(enumerate(re.split(r"\r\n|\r|\n", text), start=1))
+    for number, line in numbered:
+        if _ERROR.match(line):
+            raise ValueError(
+                f"{path}, line {number}: {line[:_SHOWN]!r} begins with an error of Excel, or is a "
+                "comment; remove it, or write # and a space before a comment"
+            )
     lines = [(number, line) for number, line in numbered if not line.lstrip().startswith("#")]
     while lines and not lines[-1][1].strip():
         lines.pop()
@@ -198,7 +219,8 @@ def read_table(path: Path) -> Table:
             f"{path} has a cell in quotes that goes over several lines; write it in one"
         )
     rows = [(number, row) for (number, _), row in zip(lines, cells, strict=True)]
-    return Table(path, rows, separator)
+    quoted = ['"' in line for _, line in lines]
+    return Table(path, rows, separator, quoted[0] and not any(quoted[1:]))
 
 
 def _find_separator(lines: list[str]) -> str:
@@ -226,7 +248,11 @@ def _is_whole(cell: str) -> bool:
 def _is_name(cell: str) -> bool:
     """Whether a cell is a name: it has letters, is no gap, and does not begin like a number."""
     worded = re.search(r"[^\W\d_]", cell) and not re.match(r"\W*\d", cell)
-    return bool(worded) and cell.lower() not in _GAPS
+    return bool(worded) and not _is_gap(cell)
+
+
+def _is_gap(cell: str) -> bool:
+    return cell.lower().strip("-+<>") in _GAPS
 
 
 def _shorten(row: list[str]) -> str:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import as_path
+from owlfi._tools.files import write_whole
 from owlfi._tools.forks import refuse_after_fork
 
 Kind = TypeVar("Kind")
@@ -113,12 +114,13 @@ def _file(path: Any) -> Path:
 
 
 def save(result: Any, path: Any) -> Path:
-    """Write a result, its arrays as they are and the rest as JSON."""
+    """Write a result, its arrays as they are and the rest as JSON, whole or not at all."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     arrays = {n: v for n, v in values.items() if isinstance(v, jax.Array | np.ndarray)}
     plain = {name: value for name, value in values.items() if name not in arrays}
     target = _file(path)
     about = json.dumps({**plain, "kind": type(result).__name__})
     content: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
-    np.savez(target, about=np.array(about), **content)
+    with write_whole(target) as file:
+        np.savez(file, about=np.array(about), **content)
     return target

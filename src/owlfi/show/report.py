@@ -10,6 +10,7 @@ import numpy as np
 
 from owlfi._tools.checks import as_kind, as_path
 from owlfi._tools.display import count
+from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule
 from owlfi.results.predictive_check import PredictiveCheck
@@ -72,7 +73,8 @@ def report(
     ]
     name = title or str(result.about.get("method", _name_kind(result)))
     text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
-    target.write_text(text, encoding="utf-8")
+    with write_whole(target) as file:
+        file.write(text.encode())
     return target
 
 
@@ -95,7 +97,8 @@ def report_runs(
         Section("again", "To get it again", tables=(_list_versions(None),), code=code),
     ]
     target = as_path("path", path)
-    target.write_text(render(title, "Simulations, without inference", found), encoding="utf-8")
+    with write_whole(target) as file:
+        file.write(render(title, "Simulations, without inference", found).encode())
     return target
 
 
