@@ -13,6 +13,7 @@ import scipy.sparse
 import scipy.stats
 
 from gaussian import gaussian_problem
+import owlfi
 from owlfi import (
     Korobov,
     Normal,
@@ -202,6 +203,20 @@ OTHER_DIMENSIONS = {
 
 @pytest.mark.parametrize(("name", "call"), OTHER_DIMENSIONS.values(), ids=OTHER_DIMENSIONS)
 def test_dimensions_that_do_not_fit_are_refused(name, call):
+    with refused(name):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("components", lambda: owlfi.Mixture(np.array(3.0), [1.0])),
+        ("points", lambda: owlfi.OptimallyWeighted(16, points=owlfi.SquaredExponential)),
+        ("steps", lambda: owlfi.brownian(10**7)),
+        ("dim", lambda: owlfi.brownian(10**4, dim=10**4)),
+    ],
+)
+def test_what_is_made_of_the_wrong_things_is_refused(name, call):
     with refused(name):
         call()
 

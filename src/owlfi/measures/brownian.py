@@ -11,6 +11,7 @@ from owlfi.measures.rotated import Rotated
 from owlfi.measures.rotation import rotation_to
 
 _DIRECTIONS = 20
+_MOST = 10**6  # columns of u
 
 
 def brownian(steps: Any, dim: Any = 1) -> Rotated:
@@ -24,14 +25,15 @@ def brownian(steps: Any, dim: Any = 1) -> Rotated:
     moves as a whole. Where simulations follow the path otherwise, `learn_coordinates` finds better
     directions.
 
-    Raises ValueError for counts that are not whole positive numbers.
+    Raises ValueError for counts that are not whole positive numbers, or beyond a million columns.
 
     >>> import jax, owlfi
     >>> u = owlfi.sobol(jax.random.key(0), 8, brownian(100, dim=2))
     >>> u.reshape(8, 100, 2).cumsum(1).shape
     (8, 100, 2)
     """
-    n, paths = as_count("steps", steps), as_count("dim", dim)
+    n = as_count("steps", steps, most=_MOST)
+    paths = as_count("dim", dim, most=_MOST // n)
     count = min(n, -(-_DIRECTIONS // paths))
     # The path is L u, L lower triangular of ones; these are the eigenvectors of LᵀL.
     angles = (np.arange(count) + 0.5) * np.pi / (n + 0.5)

@@ -1,6 +1,5 @@
 """Measures made of measures: independent parts, and mixtures."""
 
-from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -11,7 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.checks import as_array, is_traced
+from owlfi._tools.checks import as_array, brief, is_traced
 from owlfi._tools.display import write_arguments
 from owlfi._tools.ranks import lift
 from owlfi.measures.base import Family, LineFamily, Measure, as_coordinates
@@ -114,9 +113,13 @@ class Mixture(Measure):
     weights: Array
 
     def __init__(self, components: Any, weights: Any):
-        parts = tuple(components) if isinstance(components, Iterable) else ()
+        try:
+            parts = tuple(components)
+        except TypeError:
+            parts = ()
         if not parts:
-            raise ValueError(f"components must be one or more measures in a list, got {components}")
+            found = brief(components)
+            raise ValueError(f"components must be one or more measures in a list, got {found}")
         self.components = tuple(as_measure(part) for part in parts)
         self.weights = as_probabilities(as_array("weights", weights))
         if self.weights.shape != (len(self.components),):

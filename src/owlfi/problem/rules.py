@@ -100,7 +100,7 @@ def as_rule(rule: Any) -> Rule:
 
 
 def _as_point_set(points: Any) -> Points:
-    if not callable(points):
+    if not callable(points) or isinstance(points, type):
         raise ValueError(
             f"points must be a function such as owlfi.sobol or owlfi.iid, got {brief(points)}"
         )
