@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse
 import scipy.stats
 
-from gaussian import gaussian_problem
 import owlfi
+from gaussian import gaussian_problem
 from owlfi import (
     Korobov,
     Normal,
