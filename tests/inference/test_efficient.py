@@ -11,8 +11,8 @@ from gaussian import RULE, gaussian_problem
 from owlfi.experiments.likelihoods import g_and_k_log_likelihood, maximum_likelihood
 from owlfi.inference.efficient.features import make_features, sum_features, weigh_features
 from owlfi.inference.efficient.moments import model_around
-from owlfi.inference.efficient.outliers import chances_of, find_outliers
 from owlfi.inference.efficient.weighting import choose_weighting, full_weights
+from owlfi.inference.outliers import chances_of, find_outliers
 from owlfi.inference.search.stage import Stage
 from owlfi.problem.real_line import to_real
 

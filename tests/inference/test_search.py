@@ -239,6 +239,22 @@ def test_a_model_that_does_not_fit_is_said_so():
     assert warns(fit(far), "beyond what 160 observations")
 
 
+def test_observations_unlike_all_simulations_are_named():
+    problem = gaussian_problem(n=100)
+    x = np.array(problem.observed)
+    assert fit(problem).warnings == ()
+    x[[3, 20, 41, 77]] = [[9.0], [-8.0], [30.0], [12.0]]
+    strays = Problem(problem.simulator, x, data_kernel=problem.data_kernel)
+    assert warns(fit(strays), "4 of 100 observations are unlike all simulations (rows 3, 20, 41, 77)")
+
+
+def test_few_observations_that_cannot_move_the_estimate_are_not_told_of():
+    problem = gaussian_problem(n=100)
+    x = np.array(problem.observed)
+    x[3] = 30.0
+    assert fit(Problem(problem.simulator, x, data_kernel=problem.data_kernel)).warnings == ()
+
+
 def test_a_parameter_that_changes_nothing_has_the_prior_as_its_interval():
     prior = Prior(mean=Uniform(-5, 5), idle=Uniform(0, 1))
     model = Simulator(lambda t, u: t[0] + u + 0 * t[1], Normal(), ["mean", "idle"], prior=prior)

@@ -12,13 +12,13 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.efficient.features import Summed, sum_features
 from owlfi.inference.efficient.moments import Model, Moments, Thinned
-from owlfi.inference.efficient.outliers import chances_of, find_outliers
 from owlfi.inference.efficient.weighting import (
     Weighting,
     choose_weighting,
     cross_covariance,
     full_weights,
 )
+from owlfi.inference.outliers import chances_of, find_outliers
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _ROUNDS = 3

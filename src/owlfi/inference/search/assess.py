@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.designs import Designs, Simulated, half_distance, no_designs
@@ -13,6 +13,7 @@ from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
+from owlfi.inference.search.strays import find_strays
 from owlfi.inference.search.tangent import Tangent
 from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
@@ -39,6 +40,8 @@ class Errors(NamedTuple):
     They then pass single observations, and the squared MMD has ripples of its own around the
     estimate, steeper than its valley.
     """
+    strays: Int[np.ndarray, " k"]
+    """Observations that are unlike all simulations."""
     calls: Calls
 
 
@@ -161,7 +164,8 @@ def measure_errors(
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
     rippled = measure_ripples(tangent) > _RIPPLED
-    return Errors(found, _excess(stage, seen), float(tangent.failed), rippled, calls)
+    strays = find_strays(stage.objective, seen)
+    return Errors(found, _excess(stage, seen), float(tangent.failed), rippled, strays, calls)
 
 
 def measure_ripples(tangent: Tangent) -> float:

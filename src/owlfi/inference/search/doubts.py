@@ -14,6 +14,8 @@ _COARSE = 3.0  # standard errors of the data, that the choice of the points may 
 _MANY_FAILED = 0.1  # of the starts
 _UNITS = 1.645  # standard errors of an end of an interval, more of few observations
 _APART = 5.0  # standard errors between minima
+_FEW_STRAYS = 0.3  # times the root of n: each moves an estimate by about a standard error over it
+_NAMED = 10  # rows that a sentence lists
 
 
 def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> tuple[str, ...]:
@@ -27,6 +29,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *_tell_coarse(stage, found),
         *_tell_rippled(stage, found),
         *_tell_misfit(stage, found),
+        *_tell_strays(stage, found),
     )
 
 
@@ -121,6 +124,19 @@ def _tell_misfit(stage: Stage, found: Assessed) -> tuple[str, ...]:
         f"the squared MMD of {float(stage.squared_mmd(value)):.2g} is beyond what {n} observations "
         f"and {m} points explain (about {usual:.2g}): the model does not fit, or the search is "
         "lost; see goodness_of_fit, or give more starts=",
+    )
+
+
+def _tell_strays(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    """Where they are as many as may move the estimate by a good part of its error."""
+    strays, n = found.errors.strays, len(stage.problem.observed)
+    if len(strays) <= _FEW_STRAYS * n**0.5:
+        return ()
+    more = ", ..." if len(strays) > _NAMED else ""
+    return (
+        f"{len(strays)} of {n} observations are unlike all simulations (rows "
+        f"{', '.join(map(str, strays[:_NAMED]))}{more}), and may have moved the estimate; "
+        "discrepancy='efficient' leaves such rows out",
     )
 
 
