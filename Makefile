@@ -3,7 +3,7 @@ BIN := .venv/bin
 CONSTRAINTS := constraints.txt
 PIP := -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-.PHONY: help install demo test test-all test-browser docs docs-serve soak bench clean
+.PHONY: help install demo test test-all test-browser docs docs-serve soak bench compare clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,11 @@ soak: .venv/developer  ## half an hour of kills: campaigns lose and repeat nothi
 bench: .venv-bench/installed  ## speed against peers, written to benchmarks/RESULTS.md
 	.venv-bench/bin/python -m benchmarks
 
+compare: .venv-compare/installed  ## three hours: accuracy beside sbi, pyABC and ELFI, to benchmarks/COMPARE.md; QUICK=1 for ten minutes
+	.venv-compare/bin/python -m benchmarks.compare $(if $(QUICK),--quick)
+
 clean:  ## remove the environments and what was written
-	rm -rf .venv .venv-bench .venv-docs docs/_build out
+	rm -rf .venv .venv-bench .venv-compare .venv-docs docs/_build out
 
 .venv/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
@@ -62,4 +65,12 @@ clean:  ## remove the environments and what was written
 .venv-bench/installed: pyproject.toml $(CONSTRAINTS) benchmarks/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python $(PIP) --requirement benchmarks/requirements.txt --editable .
+	touch $@
+
+# Whatever does not install is said on the page; ELFI asks for an older matplotlib than owlfi.
+.venv-compare/installed: pyproject.toml $(CONSTRAINTS) benchmarks/compare/requirements.txt benchmarks/compare/elfi.txt
+	$(PYTHON) -m venv .venv-compare
+	.venv-compare/bin/python $(PIP) --editable .
+	-.venv-compare/bin/python $(PIP) --requirement benchmarks/compare/requirements.txt
+	-.venv-compare/bin/python $(PIP) --no-deps --requirement benchmarks/compare/elfi.txt
 	touch $@

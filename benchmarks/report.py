@@ -108,7 +108,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join(c.ljust(w) for c, w in zip(cells, widths, strict=True))} |"
 
 
-def machine() -> dict[str, str]:
+def machine(others: Sequence[str] = ()) -> dict[str, str]:
     """What the numbers depend on: the processor and the versions of the libraries."""
     return {
         "processor": _processor(),
@@ -116,7 +116,7 @@ def machine() -> dict[str, str]:
         "load before": f"{os.getloadavg()[0]:.1f}",
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{library: _version(library) for library in _LIBRARIES},
+        **{library: _version(library) for library in (*_LIBRARIES, *others)},
     }
 
 

@@ -245,7 +245,8 @@ def test_observations_unlike_all_simulations_are_named():
     assert fit(problem).warnings == ()
     x[[3, 20, 41, 77]] = [[9.0], [-8.0], [30.0], [12.0]]
     strays = Problem(problem.simulator, x, data_kernel=problem.data_kernel)
-    assert warns(fit(strays), "4 of 100 observations are unlike all simulations (rows 3, 20, 41, 77)")
+    told = "4 of 100 observations are unlike all simulations (rows 3, 20, 41, 77)"
+    assert warns(fit(strays), told)
 
 
 def test_few_observations_that_cannot_move_the_estimate_are_not_told_of():

@@ -1,0 +1,1 @@
+"""owlfi beside what people would use instead, on the same data sets: `make compare`."""
