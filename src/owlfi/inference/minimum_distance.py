@@ -28,16 +28,15 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
-from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
+from owlfi.inference.search.ways import USUAL_STEPS, ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
-from owlfi.problem.spending import Expected, limit_calls
+from owlfi.problem.spending import Expected, OutOfCallsError, calls_made, keep_back, limit_calls
 from owlfi.results import Estimate, announce
 
-_STEPS = 5  # of a search, mostly
 _AFTER = 3  # steps with tuned weights, and slopes at the end
 
 
@@ -46,7 +45,7 @@ def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2)
     simulator, few = problem.simulator, comparison_points(rule.m)
     begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
     looked = look_calls(simulator, few, most=False)
-    searched = (refined * _STEPS + _AFTER) * simulator.slope_calls(rule.m)
+    searched = (refined * USUAL_STEPS + _AFTER) * simulator.slope_calls(rule.m)
     return begun + looked + searched + DESIGNS * rule.m
 
 
@@ -143,7 +142,8 @@ def _refine(
     with show_bars(progress):
         begin_step("Efficient discrepancy")
         found = refine(key, rule, fit.stage, fit.theta, fit.scatter)
-    calls, derivatives = fit.calls + found.calls, fit.gradient_calls + found.gradient_calls
+    calls = max(fit.calls + found.calls, calls_made())
+    derivatives = fit.gradient_calls + found.gradient_calls
     spent: dict[str, Any] = {"calls": calls, "gradient_calls": derivatives}
     if found.refined is None:
         return replace(estimate, **spent, warnings=(*fit.warnings, *found.warnings))
@@ -268,10 +268,14 @@ def find_minimum(
         rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
         way: Way = ByRegression(steps) if rough else BySlopes(steps)
         begin_step("Search")
-        wide = search_widely(first, way, tried, refined)
         white_key = jax.random.fold_in(start_key, 1) if whiten else None
         tune_key = jax.random.fold_in(start_key, 2)
-        last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
+        with keep_back(way.error_calls(first.objective, DESIGNS)):
+            wide = search_widely(first, way, tried, refined)
+            try:
+                last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
+            except OutOfCallsError:
+                last, best, more = first, wide.best, 0
         begin_step("Standard errors")
         found = assess(design_key, rule, last, way, best)
         spent = wide.calls + more + found.calls.search
@@ -280,7 +284,7 @@ def find_minimum(
             last,
             found,
             last.squared_mmd(found.landing.minimum.value),
-            spent + beside,
+            max(spent + beside, calls_made()),
             0 if found.way.rough else problem.simulator.derivative_calls(spent),
             _join_traces(first, wide.best, last, found.landing),
             describe_fit(last, wide, found, tried),

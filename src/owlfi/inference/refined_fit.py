@@ -10,6 +10,7 @@ from owlfi.inference.efficient.refine import refine
 from owlfi.inference.efficient.refined import Refined
 from owlfi.inference.minimum_distance import Fit
 from owlfi.problem.rules import Rule
+from owlfi.problem.spending import calls_made
 
 
 class RefinedFit(NamedTuple):
@@ -26,4 +27,5 @@ def refine_fit(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> Ref
         begin_step("Efficient discrepancy")
         found = refine(jax.random.fold_in(key, 3), rule, fit.stage, fit.theta, fit.scatter)
     known = fit.warnings if found.refined is None else fit.search_warnings
-    return RefinedFit(found.refined, fit.calls + found.calls, (*known, *found.warnings))
+    calls = max(fit.calls + found.calls, calls_made())
+    return RefinedFit(found.refined, calls, (*known, *found.warnings))

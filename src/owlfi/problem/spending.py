@@ -46,6 +46,8 @@ class Spending:
     expect: Callable[[], Expected]
     """Asked when options are known to be in order."""
     spent: int = 0
+    kept_back: int = 0
+    """For what comes later."""
     short: bool = False
     """Whether the calls did not do for everything."""
     told: bool = False
@@ -58,7 +60,7 @@ class Spending:
         """
         if self.most is not None:
             too_few = self.spent == 0 and self.expect().needed > self.most
-            if too_few or self.spent + calls > self.most:
+            if too_few or self.spent + calls > self.most - self.kept_back:
                 self.short = True
                 raise OutOfCallsError
         self.spent += calls
@@ -67,7 +69,7 @@ class Spending:
         """How many of so many pieces of work can be paid; OutOfCallsError where none."""
         if self.most is None:
             return count
-        paid = min(count, (self.most - self.spent - beside) // each)
+        paid = min(count, (self.most - self.kept_back - self.spent - beside) // each)
         self.short |= paid < count
         if paid < 1:
             raise OutOfCallsError
@@ -88,10 +90,30 @@ def repeat(times: int) -> Iterator[None]:
         _TIMES.reset(token)
 
 
+@contextmanager
+def keep_back(calls: int) -> Iterator[None]:
+    """Work that leaves so many calls for what comes after it."""
+    now = _NOW.get()
+    if now is None:
+        yield
+        return
+    now.kept_back += calls
+    try:
+        yield
+    finally:
+        now.kept_back -= calls
+
+
 def is_limited() -> bool:
     """Whether calls must be counted one by one, and work goes on in small steps."""
     now = _NOW.get()
     return now is not None and now.most is not None
+
+
+def calls_made() -> int:
+    """By the method that runs, where they are limited; else 0."""
+    now = _NOW.get()
+    return now.spent if now is not None and now.most is not None else 0
 
 
 def take_calls(calls: int) -> None:

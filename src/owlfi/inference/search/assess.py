@@ -18,6 +18,7 @@ from owlfi.inference.search.tangent import Tangent
 from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
+from owlfi.problem.spending import OutOfCallsError, keep_back
 
 _RIPPLED = 0.5  # of the slopes
 DESIGNS = 6
@@ -70,32 +71,43 @@ def assess(
 
     tries: how often a better one is followed.
     """
-    objective, theta = stage.objective, landing.minimum.theta
     if way.rough:
         return _assess_rough(key, rule, stage, way, landing, tries)
-    central = stage.problem.prior.pull_in(theta)  # at an end nothing moves on the real line
     errors = measure_errors(key, rule, stage, way, landing)
+    usual = normal_reach(stage.objective, errors.sandwich)
+    plain = Assessed(way, landing, errors, usual, errors.calls)
+    try:
+        return _look_further(key, rule, stage, plain, tries)
+    except OutOfCallsError:
+        return plain
+
+
+def _look_further(
+    key: Key[Array, ""], rule: Rule, stage: Stage, plain: Assessed, tries: int
+) -> Assessed:
+    """Whether errors along slopes can be believed, and other ones where not."""
+    way, landing, errors, usual, calls = plain
+    objective, theta = stage.objective, landing.minimum.theta
+    central = stage.problem.prior.pull_in(theta)  # at an end nothing moves on the real line
     if tries and errors.rippled:
-        found = _assess_by_regression(key, rule, stage, way, central, errors.calls)
+        found = _assess_by_regression(key, rule, stage, way, central, calls)
         if _is_sure(found):
             return found
-        errors = errors._replace(calls=found.calls)
-    usual = normal_reach(objective, errors.sandwich)
+        calls = found.calls
     normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
-    calls = errors.calls.add(other=looked)
+    calls = calls.add(other=looked)
     if normal.all():
-        return Assessed(way, landing, errors, usual, calls)
+        return plain._replace(calls=calls)
     rough, looked = is_rough(coarsen(objective, 1.0), central)
     calls = calls.add(other=looked)
     if tries and rough and not errors.rippled:
         return _assess_by_regression(key, rule, stage, way, central, calls)
     reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
     calls = calls.add(spent)
-    reach = Reach(*map(_extend, reach, usual))
     if tries and lower is not None:
         next_best = way.search(objective, lower)
         return _assess_next(key, rule, stage, way, next_best, calls, tries - 1)
-    return Assessed(way, landing, errors, reach, calls)
+    return plain._replace(reach=Reach(*map(_extend, reach, usual)), calls=calls)
 
 
 def _assess_rough(
@@ -105,7 +117,7 @@ def _assess_rough(
     objective, calls = stage.objective, Calls(0, 0)
     if tries:
         central = stage.problem.prior.pull_in(landing.minimum.theta)
-        rough, looked = is_rough(coarsen(objective, 1.0), central)
+        rough, looked = _look_again(objective, way, central)
         calls = calls.add(other=looked)
         if not rough:
             smooth: Way = BySlopes(way.steps)
@@ -114,6 +126,15 @@ def _assess_rough(
     errors = measure_errors(key, rule, stage, way, landing)
     reach = normal_reach(objective, errors.sandwich)
     return Assessed(way, landing, errors, reach, calls.add(*errors.calls))
+
+
+def _look_again(objective: Objective, way: Way, theta: Float[Array, " p"]) -> tuple[bool, int]:
+    """Whether it is rough at an estimate, as far as calls are left beside those for its errors."""
+    try:
+        with keep_back(way.error_calls(objective, DESIGNS)):
+            return is_rough(coarsen(objective, 1.0), theta)
+    except OutOfCallsError:
+        return True, 0
 
 
 def _assess_by_regression(

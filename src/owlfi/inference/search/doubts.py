@@ -6,6 +6,7 @@ from owlfi.inference.search.assess import Assessed
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.widely import Wide
+from owlfi.problem.spending import is_short
 
 _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
 _AT_END = 0.02  # of the prior's width
@@ -46,6 +47,11 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
 
 
 def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
+    if allowed := is_short():
+        return (
+            f"max_calls = {allowed:,} ended the work after searches: {len(wide.landings)}; other "
+            "minima, better weights or the true ends of intervals may be missing; allow more",
+        )
     if not wide.interrupted:
         return ()
     return (f"interrupted after {len(wide.landings)} searches; run it again to search on",)

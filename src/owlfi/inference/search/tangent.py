@@ -53,8 +53,12 @@ class Tangent(NamedTuple):
 
 
 def choose_joint(designs: Designs) -> int:
-    """How many of the designs slopes are simulated on: of few points, all."""
-    r, m = designs.weights.shape
+    """How many of the designs slopes are simulated on."""
+    return count_joint(*designs.weights.shape)
+
+
+def count_joint(r: int, m: int) -> int:
+    """The same of r designs of m points: of few points, all."""
     return min(r, max(1, _MOST_ROWS // m))
 
 

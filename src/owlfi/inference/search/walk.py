@@ -19,6 +19,7 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     tangent_by_regression,
 )
+from owlfi.problem.spending import OutOfCallsError
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
 _SCATTERED = 2.0  # standard errors of the estimate, to regress over
@@ -49,10 +50,15 @@ def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
 
 
 def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:
-    """On from where a walk stands, until nothing changes."""
+    """On from where a walk stands, until nothing changes, or the calls are spent."""
     now = begun._replace(settled=False)
     for _ in range(rounds):
-        now = _advance(objective, now)
+        try:
+            now = _advance(objective, now)
+        except OutOfCallsError:
+            if not now.trail:  # nothing was seen on these points
+                raise
+            break
         if now.settled:
             break
     return now

@@ -26,7 +26,7 @@ from owlfi.inference.search.scatter import (
     tangent_by_regression,
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
-from owlfi.inference.search.tangent import Tangent, choose_joint, tangent_by_slopes
+from owlfi.inference.search.tangent import Tangent, choose_joint, count_joint, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, first_walk, walk
 from owlfi.problem.real_line import to_real
 
@@ -36,6 +36,8 @@ _SCOUTS = 3  # for each search on all points
 _SCOUT_POINTS = 64
 _APART = 0.02  # widths of the prior, between places that are not the same
 _ROUNDS, _ROUNDS_A_RUNG = 12, 3
+USUAL_STEPS = 5
+"""Of a search."""
 
 
 class Landing(NamedTuple):
@@ -92,14 +94,24 @@ class BySlopes:
         Many searches on few points meet other minima that few searches on many points would miss.
         """
         if refined == 1:
-            return _begin_at_best(starts), 0
+            return begin_at_best(starts), 0
         few = coarsen(objective, 1.0, _SCOUT_POINTS)
         tried = np.asarray(starts.thetas)[: _SCOUTS * refined]
         found = [self._lead(few, as_jax(start), starts.ladder, _ROUGHLY) for start in tried]
         calls = sum(int(minimum.calls) for minimum in found)
         places = _tell_apart(objective, found)[:refined]
         begun = tuple(Beginning(place, (1.0,)) for place in places)
-        return begun or _begin_at_best(starts), calls
+        return begun or begin_at_best(starts), calls
+
+    def search_calls(self, objective: Objective) -> int:
+        """Of one search, mostly."""
+        return USUAL_STEPS * objective.simulator.slope_calls(objective.m)
+
+    def error_calls(self, objective: Objective, designs: int) -> int:
+        """Of the errors of an estimate on so many designs, and a look at the ends of intervals."""
+        m, joint = objective.m, count_joint(designs, objective.m)
+        looked = 2 * len(objective.widths) * m
+        return objective.simulator.slope_calls(joint * m) + (designs - joint) * m + looked
 
     def search(
         self,
@@ -148,7 +160,8 @@ class BySlopes:
         return minimise_each(objective, observed, starts, shares=shares, model=gauss_newton_model)
 
 
-def _begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
+def begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
+    """Where the simulations came nearest to the data."""
     return (Beginning(as_jax(np.asarray(starts.thetas)[0]), starts.ladder),)
 
 
@@ -177,7 +190,13 @@ class ByRegression:
         self, objective: Objective, starts: Starts, refined: int
     ) -> tuple[tuple[Beginning, ...], int]:
         """At the best start: its first look is as wide as the prior."""
-        return _begin_at_best(starts), 0
+        return begin_at_best(starts), 0
+
+    def search_calls(self, objective: Objective) -> int:
+        return walk_calls(len(objective.widths), objective.m, 0)
+
+    def error_calls(self, objective: Objective, designs: int) -> int:
+        return designs * objective.m
 
     def search(
         self,

@@ -10,7 +10,8 @@ import numpy as np
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
-from owlfi.inference.search.ways import Beginning, Landing, Way
+from owlfi.inference.search.ways import Beginning, Landing, Way, begin_at_best
+from owlfi.problem.spending import OutOfCallsError, keep_back
 
 DOUBTFUL = 1e-3  # the chance of a squared MMD, below which other starts are tried
 
@@ -32,7 +33,7 @@ def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
 
     Ctrl-C ends it with the searches that are finished, at least one.
     """
-    scouted, calls = way.scout(stage.objective, starts, refined)
+    scouted, calls = _scout(stage, way, starts, refined)
     landings: list[Landing] = []
     interrupted = False
     try:
@@ -45,6 +46,17 @@ def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
         interrupted = True
     calls += sum(int(landing.minimum.calls) for landing in landings)
     return Wide(tuple(sorted(landings, key=_value)), calls, interrupted)
+
+
+def _scout(
+    stage: Stage, way: Way, starts: Starts, refined: int
+) -> tuple[tuple[Beginning, ...], int]:
+    """Where to begin, as far as calls are left for a search from there."""
+    try:
+        with keep_back(way.search_calls(stage.objective)):
+            return way.scout(stage.objective, starts, refined)
+    except OutOfCallsError:
+        return begin_at_best(starts), 0
 
 
 def _while_doubtful(
