@@ -133,6 +133,7 @@ def test_interrupted_experiment_keeps_what_is_finished(small: None, tmp_path: Pa
 def test_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, seconds: float) -> None:
     program = (
         "from threading import Timer; import signal; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from owlfi.cli.start import start; "
         f"Timer({seconds}, signal.raise_signal, [signal.SIGINT]).start(); start()"
     )

@@ -127,7 +127,7 @@ RANDOM = (
 
 
 def test_random_simulators_have_their_noise_found(study):
-    rows = np.repeat(np.arange(9.0)[:, None], 8, axis=1)
+    rows = np.repeat(np.linspace(0.5, 8.0, 9)[:, None], 8, axis=1)
     np.savetxt(study.parent / "observed.csv", rows, delimiter=",")
     plain = RANDOM.replace("OptimallyWeighted", "VStatistic")
     study.write_text(plain.replace('base_kernel = "SquaredExponential(1.0)"\n', ""))
@@ -270,9 +270,8 @@ def test_data_with_other_columns_than_y_are_refused_after_one_run(study):
     study.write_text(TOML.replace('"none"', '"abc"'))
     assert "data has 1 columns where y has 2" in invoke("run", study).output
     assert Campaign.open(study.parent / "out" / "runs.sqlite").status().done == 1
-    np.savetxt(
-        study.parent / "observed.csv", np.ones((9, 2)) * np.arange(9)[:, None], delimiter=","
-    )
+    rows = np.ones((9, 2)) * np.linspace(3, 5, 9)[:, None]
+    np.savetxt(study.parent / "observed.csv", rows, delimiter=",")
     study.write_text(
         TOML.replace('command = "echo {theta} {u}"', 'simulator = "campaign_models:scaled"')
     )
