@@ -268,14 +268,9 @@ def find_minimum(
         rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
         way: Way = ByRegression(steps) if rough else BySlopes(steps)
         begin_step("Search")
-        white_key = jax.random.fold_in(start_key, 1) if whiten else None
-        tune_key = jax.random.fold_in(start_key, 2)
         with keep_back(way.error_calls(first.objective, DESIGNS)):
             wide = search_widely(first, way, tried, refined)
-            try:
-                last, best, more = _adapt(first, rule, way, wide.best, white_key, tune_key, retune)
-            except OutOfCallsError:
-                last, best, more = first, wide.best, 0
+            last, best, more = _adapt(first, rule, way, wide.best, start_key, whiten, retune)
         begin_step("Standard errors")
         found = assess(design_key, rule, last, way, best)
         spent = wide.calls + more + found.calls.search
@@ -297,25 +292,31 @@ def _adapt(
     rule: Rule,
     way: Way,
     landing: Landing,
-    white_key: Key[Array, ""] | None,
-    tune_key: Key[Array, ""],
+    key: Key[Array, ""],
+    whiten: bool,
     retune: bool | None,
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
-    retuned = rule.tuned if retune is None else retune
-    if white_key is None and not retuned:
-        return stage, landing, 0
     theta, problem, quadrature, calls = landing.minimum.theta, stage.problem, stage.quadrature, 0
-    if white_key is not None:
-        problem, calls = whiten_data(white_key, problem, theta)
-    if retuned:
-        y = problem.simulator.rows(theta, quadrature.points)
-        calls += len(y)
-        if np.isfinite(y).all():
-            quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
-            calls += quadrature.tuning_calls
-    adapted = Stage(problem, quadrature)
-    found = way.search(adapted.objective, theta, around=landing)
+    retuned = rule.tuned if retune is None else retune
+    if not (whiten or retuned):
+        return stage, landing, 0
+    try:
+        if whiten:
+            problem, calls = whiten_data(jax.random.fold_in(key, 1), problem, theta)
+        if retuned:
+            y, tune_key = (
+                problem.simulator.rows(theta, quadrature.points),
+                jax.random.fold_in(key, 2),
+            )
+            calls += len(y)
+            if np.isfinite(y).all():
+                quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
+                calls += quadrature.tuning_calls
+        adapted = Stage(problem, quadrature)
+        found = way.search(adapted.objective, theta, around=landing)
+    except OutOfCallsError:
+        return stage, landing, 0
     return adapted, found, calls + int(found.minimum.calls)
 
 
