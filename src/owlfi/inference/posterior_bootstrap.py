@@ -39,7 +39,7 @@ def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expec
     fit = expect_fit(rule, problem)
     if discrepancy == "efficient":
         return Expected(fit, fit + expect_refinement(rule.m, problem) + draws * rule.m)
-    return Expected(fit, fit + draws * _STEPS * problem.simulator.slope_calls(rule.m))
+    return Expected(fit, fit + draws * problem.simulator.search_calls(rule.m, _STEPS))
 
 
 @limit_calls(_expect)

@@ -41,6 +41,8 @@ class Minimum(NamedTuple):
     thetas: Float[Array, "... t p"]
     """The best theta after each evaluation, NaN once the search has ended."""
     values: Float[Array, "... t"]
+    known: Known | None = None
+    """What the host has simulated there, for searches that begin there."""
 
 
 class Search(NamedTuple):
@@ -69,12 +71,14 @@ def minimise(
     tolerance: float | Float[Array, ""] = TOLERANCE,
     held: ArrayLike = NONE,
     whole: bool = True,
+    known: Known | None = None,
 ) -> Minimum:
     """The minimum near one start (p,), which lies strictly inside the bounds.
 
     model: `newton_model` from afar, `gauss_newton_model` from a warm start.
     held: the place of a parameter that stays as it is.
     whole: whether it has no answer, rather than its best so far, where the calls are spent.
+    known: of a search that ended at the start.
     Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
     taken back and made shorter. On the host derivatives are carried on from step to step, and taken
     anew where they mislead and at the end. Compiled where the simulator is; then it serves many
@@ -94,7 +98,7 @@ def minimise(
     last = objective.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance),
         step,
-        _start_search(to_real(start, objective.ends), steps),
+        _start_search(to_real(start, objective.ends), steps, known),
     )
     return _end_search(last, objective, tolerance)
 
@@ -108,17 +112,21 @@ def minimise_each(
     shares: Float[Array, "b n"] | None = None,
     model: Model = newton_model,
     steps: int = STEPS,
+    known: Known | None = None,
 ) -> Minimum:
     """One fit for each data set, or each set of weights of the observations, or both.
 
     observed: those of the objective where None.
     shares: the weights of the observations, equal where left out.
     starts: one for each fit; all are on the quadrature of the objective.
+    known: of a search that ended where they start.
     """
 
     def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
         rows = objective.observed if case[0] is None else case[0]
-        return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
+        fitted = objective.with_data(rows, case[1])
+        found = minimise(fitted, case[2], model=model, steps=steps, known=known)
+        return found._replace(known=None)
 
     return objective.runtime.map(fit, (observed, shares, starts))
 
@@ -130,13 +138,13 @@ def choose_least(minima: Minimum) -> Minimum:
 
 
 @compile_quickly
-def _start_search(v: Array, steps: int) -> Search:
+def _start_search(v: Array, steps: int, known: Known | None) -> Search:
     """A search that has seen nothing; its first step leads to its start.
 
     So the model is in the program once, which takes half the time to compile.
     """
     p, none = v.shape[0], jnp.array(0)
-    unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none)
+    unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none, known)
     vs, values = jnp.full((steps + 1, p), jnp.nan), jnp.full(steps + 1, jnp.nan)
     radius, promised = jnp.array(_LARGEST_RADIUS), jnp.array(jnp.inf)
     fresh = jnp.array(False)
@@ -199,7 +207,8 @@ def _end_search(search: Search, objective: Objective, tolerance: float | Array) 
     """The result of a search."""
     theta, thetas = (objective.theta_of(v) for v in (search.v, search.vs))
     converged = (search.promised <= tolerance) & jnp.isfinite(search.model.value)
-    return Minimum(theta, search.model.value, search.calls, converged, thetas, search.values)
+    found = theta, search.model.value, search.calls, converged, thetas, search.values
+    return Minimum(*found, search.model.known)
 
 
 def _hold(model: LocalModel, held: ArrayLike) -> LocalModel:

@@ -163,9 +163,11 @@ class BySlopes:
         shares: Float[Array, "b n"],
     ) -> Minimum:
         """The minimum of other data, or weightings of the data, from this one."""
-        start = landing.minimum.theta
+        start, known = landing.minimum.theta, landing.minimum.known
         starts = jnp.broadcast_to(start, (len(shares), len(start)))
-        return minimise_each(objective, observed, starts, shares=shares, model=gauss_newton_model)
+        return minimise_each(
+            objective, observed, starts, shares=shares, model=gauss_newton_model, known=known
+        )
 
 
 def begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
