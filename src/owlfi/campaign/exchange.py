@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.files import write_whole
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.outcome import Outcome, is_same_y
@@ -115,7 +115,7 @@ def work(
     wanted = ("recipe", "signature", "run", "theta", "u")
     texts = read_arrays(Path(design), wanted, remedy="export the design as .npz")
     (recipe, signature), columns = map(str, texts[:2]), texts[2:]
-    if not trust:
+    if not as_truth("trust", trust):
         check_trust(Path(design), recipe, signature)
     inputs = list(zip(*(column[task::tasks] for column in columns), strict=True))
     known = resume_file(path) if path.exists() else set()

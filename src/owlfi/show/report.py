@@ -19,10 +19,18 @@ from owlfi.show import plots
 from owlfi.show.axes import grid, hide_frame, new_axes
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 _MOST_COLUMNS = 12  # of data that are listed and drawn
 _LIBRARIES = ("owlfi", "jax", "numpy", "scipy")
+_EXPECTED: dict[str, tuple[Any, str]] = {
+    "title": (str, "a text"),
+    "code": (str, "a text"),
+    "rule": (Rule, "a rule such as owlfi.OptimallyWeighted(m=100)"),
+    "check": (PredictiveCheck, "what owlfi.check gives"),
+    "seconds": (int | float | np.number, "a number"),
+    "seed": (int | np.integer, "a whole number"),
+}
 _LONG = 400  # characters of an entry of `about`
 
 
@@ -58,16 +66,17 @@ def report(
     """
     as_kind("result", result, Result, "a result of owlfi, such as an Estimate or a Posterior")
     target = as_path("path", path)
-    if problem is not None:
-        as_problem(problem)
-    if check is not None:
-        as_kind("check", check, PredictiveCheck, "what owlfi.check gives")
+    _check_given(title=title, code=code, rule=rule, check=check, seconds=seconds, seed=seed)
     found = [
-        *([_describe_question(problem, rule), _describe_data(problem)] if problem else []),
+        *(
+            []
+            if problem is None
+            else [_describe_question(as_problem(problem), rule), _describe_data(problem)]
+        ),
         _describe_answer(result),
         _describe_health(result),
-        *([_describe_check(check)] if check else []),
-        *([_describe_weights(quadrature)] if quadrature else []),
+        *([] if check is None else [_describe_check(check)]),
+        *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
         _describe_cost(result, seconds),
         _describe_origin(result, seed, code),
     ]
@@ -76,6 +85,14 @@ def report(
     with write_whole(target) as file:
         file.write(text.encode())
     return target
+
+
+def _check_given(**given: Any) -> None:
+    """ValueError for what is neither left out nor what it should be."""
+    for name, value in given.items():
+        if value is not None:
+            kind, expected = _EXPECTED[name]
+            as_kind(name, value, kind, expected)
 
 
 def report_runs(

@@ -110,10 +110,10 @@ def next_proposal(
     candidates = before.draw(draw_key, _CANDIDATES)
     thinned = 1 / before.density(candidates)  # how much of the prior each stands for
     roots = predict_distances(chance_key, problem, runs, v, candidates)
-    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), share)
+    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), float(share))
     chance = (roots <= threshold).mean(1)
     wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, times, candidates))
-    return _split_into_boxes(candidates, wanted, thinned, safety)
+    return _split_into_boxes(candidates, wanted, thinned, float(safety))
 
 
 def importance(

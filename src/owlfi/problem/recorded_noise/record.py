@@ -4,7 +4,6 @@ import warnings
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import as_count, brief
@@ -103,7 +102,7 @@ def _choose_thetas(prior: Prior | None, theta: Any) -> np.ndarray:
             "from_random needs prior=Prior(name=measure, ...), or theta=, for dry runs that find "
             "the draws of the function"
         )
-    return np.tile(np.asarray(jnp.asarray(theta, float)), (MANY, 1))
+    return np.tile(np.asarray(theta), (MANY, 1))
 
 
 def _record_seed(
