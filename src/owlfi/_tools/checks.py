@@ -4,6 +4,7 @@ import errno
 import operator
 import os
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import jax
@@ -261,7 +262,7 @@ def as_path(name: str, value: Any) -> Path:
     return path
 
 
-def as_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> Any:
+def as_kind(name: str, value: Any, kind: type | UnionType, expected: str) -> Any:
     """The value itself; ValueError where it is of another type than expected."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be {expected}, got {brief(value)}")

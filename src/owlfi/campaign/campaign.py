@@ -21,7 +21,7 @@ from owlfi.campaign.results import assemble_runs, weigh_runs
 from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store
 from owlfi.campaign.trust import sign
-from owlfi.inference.proposals.proposal import SAFETY, SHARE, next_proposal
+from owlfi.inference.proposals.proposal import SAFETY, SHARE, check_settings, next_proposal
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
@@ -197,11 +197,11 @@ class Campaign(Runner):
 
         Raises ValueError as `run` and `propose` do, TooManyFailuresError and NotRepeatableError.
         """
-        as_count("batch", batch)
+        batch, budget = as_count("batch", batch), as_count("budget", budget, most=MOST_CALLS)
         for name, value in (("costs", costs), ("check", check), ("retry_failed", retry_failed)):
             as_truth(name, value)
-        as_count("budget", budget, most=MOST_CALLS)
         check_prior(self, problem)
+        check_settings(problem, share, safety)
         key, until = as_key(key), deadline(seconds)
         self._trust |= as_truth("trust", options.pop("trust", False))
         kept = {name: options.pop(name, None) for name in ("executor", "workers", "time_limit")}

@@ -120,7 +120,8 @@ def mmd_bayes(
     ((400, 1), True)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
+    draws, chains = as_count("draws", draws, 4), as_count("chains", chains)
+    warmup = as_count("warmup", warmup, 20)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)

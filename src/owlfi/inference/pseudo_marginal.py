@@ -105,7 +105,8 @@ def pseudo_marginal(
     (200, 1)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
+    draws, chains = as_count("draws", draws, 5), as_count("chains", chains)
+    designs = as_count("designs", designs)
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)

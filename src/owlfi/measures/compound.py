@@ -115,7 +115,7 @@ class Mixture(Measure):
     def __init__(self, components: Any, weights: Any):
         try:
             parts = tuple(components)
-        except TypeError:
+        except Exception:  # of its own __iter__, too
             parts = ()
         if not parts:
             found = brief(components)

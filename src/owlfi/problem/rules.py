@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_kind, brief
+from owlfi._tools.checks import as_count, as_kind, brief, tell_failure
 from owlfi._tools.keys import split_key
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure, as_points
@@ -109,7 +109,15 @@ def _as_point_set(points: Any) -> Points:
 
 def _draw_points(points: Points, key: Key[Array, ""], m: int, measure: Measure) -> Array:
     """Those of a point set, which may be a user's own function."""
-    u = as_points("points", points(key, m, measure), measure)
+    try:
+        drawn = points(key, m, measure)
+    except ValueError:  # in words
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"points must be a function of a key, m and a measure; {tell_failure(points, error)}"
+        ) from error
+    u = as_points("points", drawn, measure)
     if len(u) != m:
         raise ValueError(f"points must give m = {m} rows, got shape {u.shape}")
     return u

@@ -18,7 +18,7 @@ def read_arrays(result: Any) -> dict[str, Any]:
     Raises ValueError for anything else, and for shapes that do not fit together.
     """
     sizes, found = {"p": len(result.names)}, {}
-    for name, hint in _find_arrays(type(result)).items():
+    for name, hint in _find_arrays(result.__class__).items():
         value = getattr(result, name)
         if value is None and fits(None, hint, {}):
             continue

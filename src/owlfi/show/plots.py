@@ -106,7 +106,7 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     >>> len(ax.lines)
     2
     """
-    as_kind("result", result, (Estimate, Posterior), "an Estimate or a Posterior")
+    as_kind("result", result, Estimate | Posterior, "an Estimate or a Posterior")
     axes = as_axes(axes, 1, len(result.names))
     if isinstance(result, Estimate):
         if result.trace_thetas is None:

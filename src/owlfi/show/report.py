@@ -4,6 +4,7 @@ import platform
 import re
 from importlib.metadata import version
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 _MOST_COLUMNS = 12  # of data that are listed and drawn
 _LIBRARIES = ("owlfi", "jax", "numpy", "scipy")
-_EXPECTED: dict[str, tuple[Any, str]] = {
+_EXPECTED: dict[str, tuple[type | UnionType, str]] = {
     "title": (str, "a text"),
     "code": (str, "a text"),
     "rule": (Rule, "a rule such as owlfi.OptimallyWeighted(m=100)"),
@@ -68,11 +69,7 @@ def report(
     target = as_path("path", path)
     _check_given(title=title, code=code, rule=rule, check=check, seconds=seconds, seed=seed)
     found = [
-        *(
-            []
-            if problem is None
-            else [_describe_question(as_problem(problem), rule), _describe_data(problem)]
-        ),
+        *([] if problem is None else _describe_problem(as_problem(problem), rule)),
         _describe_answer(result),
         _describe_health(result),
         *([] if check is None else [_describe_check(check)]),
@@ -107,8 +104,7 @@ def report_runs(
 ) -> Path:
     """The same on runs that no method was asked to use, with some lines on them."""
     found = [
-        _describe_question(problem, rule),
-        _describe_data(problem),
+        *_describe_problem(problem, rule),
         Section("runs", "The runs", lines),
         *([_describe_weights(quadrature)] if quadrature else []),
         Section("again", "To get it again", tables=(_list_versions(None),), code=code),
@@ -117,6 +113,10 @@ def report_runs(
     with write_whole(target) as file:
         file.write(render(title, "Simulations, without inference", found).encode())
     return target
+
+
+def _describe_problem(problem: Problem, rule: Rule | None) -> list[Section]:
+    return [_describe_question(problem, rule), _describe_data(problem)]
 
 
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:

@@ -114,7 +114,7 @@ def _tell(samples: tuple[np.ndarray, np.ndarray], rejected: bool) -> tuple[str, 
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {brief(value)}")
 
 
