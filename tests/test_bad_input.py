@@ -543,9 +543,11 @@ def test_own_functions_are_refused_as_base_kernels(user):
 
 
 @pytest.mark.parametrize("user", ["squared_mmd", "data_term"])
-def test_own_functions_must_give_one_number(user):
+def test_own_functions_must_give_one_finite_number(user):
     with refused("kernel"):
         KERNEL_USERS[user](lambda a, b: jnp.exp(-((a - b) ** 2)))
+    with refused("data_kernel"):
+        KERNEL_USERS[user](lambda a, b: jnp.nan)
 
 
 NO_JAX_FUNCTIONS = {

@@ -211,8 +211,10 @@ class Problem(eqx.Module):
             size = next_rung(len(self.observed))  # rows of share 0: one program for other n
             shares = np.full(len(self.observed), 1 / len(self.observed))
             sample = fill_rows(self.observed, size), fill_rows(shares, size, 0.0)
-            own, single = _sum_own(self.data_kernel, *sample)
-        return np.asarray(own), np.asarray(single)
+            own, single = (np.asarray(part) for part in _sum_own(self.data_kernel, *sample))
+        if not np.isfinite(own):
+            raise ValueError(f"data_kernel must give finite numbers, got {own} as their sum over x")
+        return own, single
 
     def _sum_own(self) -> tuple[Array, Array]:
         """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n."""

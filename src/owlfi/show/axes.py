@@ -44,8 +44,8 @@ def as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
     except Exception:  # of its own __array__
         given = np.empty(0)
     if given.size != rows * columns or not all(isinstance(each, Axes) for each in given):
-        many = f"{rows * columns} of matplotlib's axes"
-        raise ValueError(f"axes must hold {many}, got {given.size}: {brief(axes)}")
+        found = f"{given.size}: {brief(axes)}"
+        raise ValueError(f"axes must hold {rows * columns} axes, got {found}")
     return given
 
 
