@@ -219,7 +219,6 @@ def test_dimensions_that_do_not_fit_are_refused(name, call):
         ("each part", lambda: owlfi.Product(Normal(), 3.0)),
         ("each of components", lambda: owlfi.Mixture(["abc"], [1.0])),
         ("the prior of a", lambda: Prior(a="Normal(0, 1)")),
-        ("parameters", lambda: Simulator(lambda theta, u: u, Normal(), [])),
         ("weights", lambda: owlfi.MultivariateNormal.of_draws(X, "equal")),
         ("weights", lambda: owlfi.MultivariateNormal.of_draws(X, np.zeros(6))),
         ("covariance", lambda: owlfi.MultivariateNormal([0.0, 0.0], np.ones((3, 3)))),

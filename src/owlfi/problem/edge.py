@@ -27,8 +27,6 @@ def check_finite(thetas: Array, u: Array, y: Array) -> None:
 def as_parameters(parameters: Any) -> tuple[str, ...]:
     """Different names; ValueError for anything else."""
     names = as_names("parameters", parameters)
-    if not names:
-        raise ValueError(f"parameters must be one or more names, got {brief(parameters)}")
     if not all(map(str.strip, names)):
         raise ValueError(f"parameters must have names, got {brief(names)}, where one is empty")
     if len(set(names)) < len(names):

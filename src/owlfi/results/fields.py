@@ -46,7 +46,14 @@ def check_value(name: str, value: Any, hint: Any, sizes: dict[str, int]) -> None
     """ValueError for a value of another type, or an array that does not fit the others."""
     if not fits(value, hint, sizes):
         found = getattr(value, "shape", None) or type(value).__name__
-        raise ValueError(f"{name} must be {hint}, got {found}")
+        raise ValueError(f"{name} must be {_describe(hint)}, got {found}")
+
+
+def _describe(hint: Any) -> str:
+    axes = next((one.dim_str for one in (hint, *get_args(hint)) if hasattr(one, "dim_str")), None)
+    if axes is None:
+        return str(hint)
+    return f"numbers of shape ({', '.join(axes.split())}), the same sizes in all arrays"
 
 
 def fits(value: Any, hint: Any, sizes: dict[str, int]) -> bool:
