@@ -279,6 +279,7 @@ OF_PROBLEMS = {
         lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, statistics={"a": lambda data: {}}),
     ),
     "few replicates": ("replicates", lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, replicates="a")),
+    "several kernels": ("aggregate", lambda: owlfi.two_sample(KEY, X, X + 1, aggregate="all")),
     "exchange rates": ("n", lambda: owlfi.models.exchange_rates("all")),
 }
 POSTERIOR = owlfi.Posterior(PROBLEM.prior.names, np.linspace(0, 1, 6)[:, None], np.full(6, 1 / 6))
@@ -287,6 +288,7 @@ OF_RESULTS = {
     "draws": ("draws", lambda: replace(POSTERIOR, draws="abc")),
     "weights": ("weights", lambda: replace(POSTERIOR, weights=np.ones(5))),
     "chains": ("chains", lambda: replace(POSTERIOR, chains=1.5)),
+    "calls": ("calls", lambda: replace(POSTERIOR, calls="many")),
     "level": ("level", lambda: POSTERIOR.quantile(2.0)),
     "theta": ("theta", lambda: POSTERIOR.level_of([1.0, 2.0])),
     "theta in words": ("theta", lambda: POSTERIOR.scores_of("mean")),
