@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import as_kind, as_path
+from owlfi._tools.checks import as_kind, as_path, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
@@ -29,7 +29,6 @@ _EXPECTED: dict[str, tuple[type | UnionType, str]] = {
     "code": (str, "a text"),
     "rule": (Rule, "a rule such as owlfi.OptimallyWeighted(m=100)"),
     "check": (PredictiveCheck, "what owlfi.check gives"),
-    "seconds": (int | float | np.number, "a number"),
     "seed": (int | np.integer, "a whole number"),
 }
 _LONG = 400  # characters of an entry of `about`
@@ -67,14 +66,15 @@ def report(
     """
     as_kind("result", result, Result, "a result of owlfi, such as an Estimate or a Posterior")
     target = as_path("path", path)
-    _check_given(title=title, code=code, rule=rule, check=check, seconds=seconds, seed=seed)
+    _check_given(title=title, code=code, rule=rule, check=check, seed=seed)
+    taken = None if seconds is None else plain_number("seconds", seconds)
     found = [
         *([] if problem is None else _describe_problem(as_problem(problem), rule)),
         _describe_answer(result),
         _describe_health(result),
         *([] if check is None else [_describe_check(check)]),
         *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
-        _describe_cost(result, seconds),
+        _describe_cost(result, taken),
         _describe_origin(result, seed, code),
     ]
     name = title or str(result.about.get("method", _name_kind(result)))
