@@ -254,7 +254,8 @@ def find_minimum(
     """The work of `minimum_distance`, with everything it finds on its way."""
     problem, rule = as_problem(problem), as_rule(rule)
     _check(method, problem, rule, retune)
-    as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    starts, refined = as_count("starts", starts), as_count("refined", refined)
+    steps = as_count("steps", steps)
     as_truth("whiten", whiten)
     with show_bars(progress):
         quadrature_key, start_key, design_key = split_key(key, 3)

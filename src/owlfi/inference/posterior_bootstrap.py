@@ -83,7 +83,7 @@ def posterior_bootstrap(
     (50, 2)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
+    draws, pseudo_samples = as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     _check_strength(prior_strength, as_discrepancy(discrepancy))
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)

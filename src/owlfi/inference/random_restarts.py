@@ -77,7 +77,8 @@ def random_restarts(
     """
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
-    as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
+    starts, restarts = as_count("starts", starts), as_count("restarts", restarts)
+    steps = as_count("steps", steps)
     chosen = _ADAM if optimizer is None else optimizer
     as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")

@@ -68,12 +68,7 @@ class Simulator(eqx.Module):
         self.generator = generator
         self.measure = as_measure(measure)
         self.parameters = as_parameters(parameters)
-        if prior is not None and as_prior(prior).names != self.parameters:
-            raise ValueError(
-                f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
-                "the same ones in the same order"
-            )
-        self.prior = prior
+        self.prior = None if prior is None else _as_prior_of(self.parameters, prior)
         self.theta = None if theta is None else as_theta(theta, self.parameters)
         self.on_host = self._fails_in_jax() if on_host is None else as_truth("on_host", on_host)
 
@@ -125,11 +120,11 @@ class Simulator(eqx.Module):
         names = as_parameters(parameters)
         found = record(
             function,
-            prior,
-            theta,
+            None if prior is None else _as_prior_of(names, prior),
+            None if theta is None else as_theta(theta, names),
             argument=argument,
             draws=draws,
-            vectorised=vectorised,
+            vectorised=as_truth("vectorised", vectorised),
             workers=workers,
         )
         return cls(
@@ -324,6 +319,15 @@ class RowsWithSlopes(NamedTuple):
     """Rows that the simulator computed."""
     known: Known | None
     """What a search keeps of it."""
+
+
+def _as_prior_of(names: tuple[str, ...], prior: Any) -> Prior:
+    if as_prior(prior).names != names:
+        raise ValueError(
+            f"prior has the parameters {prior.names}, the simulator {names}; name the same ones in "
+            "the same order"
+        )
+    return prior
 
 
 def as_simulator(simulator: Any) -> Simulator:
