@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_rows, is_traced
 from owlfi._tools.display import write_arguments
+from owlfi._tools.programs import compile_fully
 from owlfi.measures.base import Measure, as_coordinates
 from owlfi.measures.normal import Normal, ndtri
 
@@ -185,7 +186,7 @@ class LogDensity(Measure):
         return _evaluate_each(self.function, jnp.asarray(rows))
 
 
-@eqx.filter_jit
+@compile_fully
 def _evaluate_each(function: Callable[[Any], Any], rows: Float[Array, "n s"]) -> Float[Array, " n"]:
     return jax.vmap(lambda row: jnp.asarray(function(row), float).reshape(()))(rows)
 

@@ -6,7 +6,6 @@ give its null distribution. Tangents are those of the simulations, or of their r
 where simulations are rough.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter
@@ -130,7 +130,7 @@ def _project(problem: Problem, fit: Fit, others: Array) -> tuple[Float[Array, "r
     return _project_by_slopes(objective, rows.y, rows.slopes, others), rows.calls
 
 
-@eqx.filter_jit
+@compile_fully
 def _project_by_slopes(
     objective: Objective, y: Array, slopes: Array, others: Array
 ) -> Float[Array, "r r"]:
@@ -150,7 +150,7 @@ def _project_by_slopes(
     return _take_off(k, rows, mean(y), norm, centred, metric)
 
 
-@eqx.filter_jit
+@compile_fully
 def _project_by_regression(
     scatter: Scatter, xi: Float[Array, " p"], observed: Array, others: Array
 ) -> Float[Array, "r r"]:
