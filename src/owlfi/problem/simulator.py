@@ -10,11 +10,12 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_kind, as_truth, brief
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
-from owlfi.problem.jax_or_host import Runtime, choose_runtime
+from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.record import describe_recorded, record
@@ -194,20 +195,27 @@ class Simulator(eqx.Module):
         widths: Float[Array, " p"],
         columns: int,
         wanted: Callable[[Array], Any],
+        known: Known | None = None,
     ) -> "RowsWithSlopes":
         """y at theta_of(v) and its derivatives by each entry of v.
 
         Exact in JAX. On the host they are finite differences on the same noise, by a small share of
         the widths and at 2p more runs of all points, made only where y is `wanted`, 0 where not.
+        known: what was seen at another place, whose slopes are carried on to this one instead.
         """
         rows = Partial(_attempt_at, self, theta_of, u, columns)
-        y, slopes, runs = self.runtime.slopes(rows, v, widths, wanted)
-        taken = runs == self.runtime.slope_runs(len(v))
-        return RowsWithSlopes(y, slopes, taken, runs * len(u))
+        y, slopes, runs = self.runtime.slopes(rows, v, widths, wanted, known)
+        filled = as_jax(np.zeros((len(v), *y.shape))) if slopes is None else slopes
+        seen = self.runtime.remember(v, y, filled, known)
+        return RowsWithSlopes(y, filled, slopes is not None, runs * len(u), seen)
 
     def slope_calls(self, m: int) -> int:
         """The rows that it computes at most for m rows with slopes."""
         return m * self.runtime.slope_runs(len(self.parameters))
+
+    def search_calls(self, m: int, steps: int) -> int:
+        """The rows that a search of so many steps computes on m points."""
+        return m * self.runtime.search_runs(len(self.parameters), steps)
 
     def bend(
         self,
@@ -323,6 +331,8 @@ class RowsWithSlopes(NamedTuple):
     """Whether the slopes are known."""
     calls: int
     """Rows that the simulator computed."""
+    known: Known | None
+    """What a search keeps of it."""
 
 
 def as_simulator(simulator: Any) -> Simulator:

@@ -1,7 +1,7 @@
 """Newton's method with a trust region on the squared MMD: a handful of steps from a warm start."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.jax_or_host import Known, compile_where_it_runs
 from owlfi.problem.real_line import to_real
+from owlfi.problem.spending import OutOfCallsError
 
 STEPS = 50
 TOLERANCE = 1e-10
@@ -21,10 +22,11 @@ samples, so that such a step is far below a standard error."""
 _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
+_OLDEST = 2  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
 
-Model = Callable[[Objective, Array, Array | float], LocalModel]
+Model = Callable[[Objective, Array, Array | float, Known | None], LocalModel]
 
 
 class Minimum(NamedTuple):
@@ -49,6 +51,8 @@ class Search(NamedTuple):
     radius: Array
     step: Array
     promised: Array
+    renewing: Array
+    """Whether the next step only takes slopes anew that were carried on from elsewhere."""
     evaluations: Array
     calls: Array
     vs: Array
@@ -64,19 +68,28 @@ def minimise(
     steps: int = STEPS,
     tolerance: float | Float[Array, ""] = TOLERANCE,
     held: ArrayLike = NONE,
+    whole: bool = True,
 ) -> Minimum:
     """The minimum near one start (p,), which lies strictly inside the bounds.
 
     model: `newton_model` from afar, `gauss_newton_model` from a warm start.
     held: the place of a parameter that stays as it is.
+    whole: whether it has no answer, rather than its best so far, where the calls are spent.
     Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
-    taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
-    sets inside `jax.lax.map`, too.
+    taken back and made shorter. On the host derivatives are carried on from step to step, and taken
+    anew where they mislead and at the end. Compiled where the simulator is; then it serves many
+    starts or data sets inside `jax.lax.map`, too.
     """
 
     def step(search: Search) -> Search:
-        v = search.v + search.step
-        return _advance(search, v, model(objective, v, search.model.value), objective, held)
+        v, now = search.v + search.step, search.model
+        try:
+            found = model(objective, v, now.value, now.known)
+        except OutOfCallsError:
+            if whole or not np.isfinite(now.value):
+                raise
+            return search._replace(radius=jnp.array(0.0))
+        return _advance(search, v, found, objective, held, tolerance)
 
     last = objective.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance),
@@ -126,7 +139,8 @@ def _start_search(v: Array, steps: int) -> Search:
     unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none)
     vs, values = jnp.full((steps + 1, p), jnp.nan), jnp.full(steps + 1, jnp.nan)
     radius, promised = jnp.array(_LARGEST_RADIUS), jnp.array(jnp.inf)
-    return Search(v, unknown, radius, jnp.zeros(p), promised, none, none, vs, values)
+    fresh = jnp.array(False)
+    return Search(v, unknown, radius, jnp.zeros(p), promised, fresh, none, none, vs, values)
 
 
 @compile_quickly
@@ -139,24 +153,45 @@ def _goes_on(search: Search, steps: int, tolerance: float | Array) -> Bool[Array
 
 @compile_quickly
 def _advance(
-    search: Search, v: Array, model: LocalModel, objective: Objective, held: ArrayLike
+    search: Search,
+    v: Array,
+    model: LocalModel,
+    objective: Objective,
+    held: ArrayLike,
+    tolerance: float | Array,
 ) -> Search:
     """The search once the model at v is known: there if it is better, more careful if not."""
     model = _hold(model, held)
     size = _size(search.step, objective)
     gain = (search.model.value - model.value) / search.promised
-    better = model.value < search.model.value  # NaN is not
+    anew = search.renewing
+    better = (model.value < search.model.value) | anew  # NaN is not
     wider = jnp.where(gain > 0.75, jnp.maximum(search.radius, 2 * size), search.radius)
     radius = jnp.where(gain < 0.25, 0.5 * size, jnp.minimum(wider, _LARGEST_RADIUS))
-    radius = jnp.where(better, radius, 0.25 * size)
+    radius = jnp.where(anew, search.radius, jnp.where(better, radius, 0.25 * size))
     calls = search.calls + model.calls
-    v, model = jax.tree.map(
-        lambda new, old: jnp.where(better, new, old), (v, model), (search.v, search.model)
-    )
+    v, model = _choose(better, (v, model), (search.v, search.model))
     count = search.evaluations
     vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
-    planned = _plan_step(model, radius, objective)
-    return Search(v, model, radius, *planned, count + 1, calls, vs, values)
+    step, promised = _plan_step(model, radius, objective)
+    doubtful = ~better | (gain < 0.25) | (promised <= tolerance)
+    renewing = _are_stale(model.known, doubtful)
+    step, promised = jnp.where(renewing, 0.0, step), jnp.where(renewing, jnp.inf, promised)
+    return Search(v, model, radius, step, promised, renewing, count + 1, calls, vs, values)
+
+
+def _are_stale(known: Known | None, doubtful: Array) -> Bool[Array, ""]:
+    """Whether slopes are to be taken anew: they are not of here, and mislead or are of long ago."""
+    if known is None:
+        return jnp.array(False)
+    return (known.age > 0) & (doubtful | (known.age >= _OLDEST * known.v.shape[0]))
+
+
+def _choose(better: Array, new: tuple[Array, LocalModel], old: tuple[Array, LocalModel]) -> Any:
+    """The new or the old; the new where the old has seen nothing yet."""
+    if old[1].known is None and new[1].known is not None:
+        old = old[0], old[1]._replace(known=new[1].known)
+    return jax.tree.map(lambda new, old: jnp.where(better, new, old), new, old)
 
 
 @compile_quickly
