@@ -6,7 +6,6 @@ restarts can be compared. `minimum_distance` takes far fewer simulator calls.
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_fully
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
@@ -163,4 +163,4 @@ def _descend(
     return _Best(thetas, found.values[start], found.slopes[start], int(step))
 
 
-_descend_each = eqx.filter_jit(descend_each)
+_descend_each = compile_fully(descend_each)

@@ -21,6 +21,7 @@ from owlfi._tools.checks import (
     tell_failure,
 )
 from owlfi._tools.display import write_arguments
+from owlfi._tools.programs import compile_fully
 from owlfi.measures.base import Measure, as_coordinates
 from owlfi.measures.normal import Normal, ndtri
 
@@ -194,7 +195,7 @@ class LogDensity(Measure):
         return _evaluate_each(self.function, jnp.asarray(rows))
 
 
-@eqx.filter_jit
+@compile_fully
 def _evaluate_each(function: Callable[[Any], Any], rows: Float[Array, "n s"]) -> Float[Array, " n"]:
     return jax.vmap(lambda row: jnp.asarray(function(row), float).reshape(()))(rows)
 

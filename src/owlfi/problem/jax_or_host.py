@@ -84,8 +84,8 @@ class InJax:
         known: Known | None,
     ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
         """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
-        y, tangent = jax.linearize(rows, v)
-        return y, jax.vmap(tangent)(jnp.eye(len(v))), self.slope_runs(len(v))
+        take = _take_slopes if is_traced(rows, v) else _take_slopes_compiled
+        return *take(rows, v), self.slope_runs(len(v))
 
     def slope_runs(self, p: int) -> int:
         """How often that is at most."""
@@ -101,7 +101,8 @@ class InJax:
 
     def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
         """The second derivatives of a function of v."""
-        return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
+        take = _take_bend if is_traced(function, v) else _take_bend_compiled
+        return take(function, v)
 
 
 class OnHost:
@@ -268,6 +269,19 @@ def compile_where_it_runs(function: Kind) -> Kind:
 def _call(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)
+
+
+def _take_slopes(rows: Function, v: Array) -> tuple[Array, Array]:
+    y, tangent = jax.linearize(rows, v)
+    return y, jax.vmap(tangent)(jnp.eye(len(v)))
+
+
+def _take_bend(function: Function, v: Array) -> Array:
+    return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
+
+
+_take_slopes_compiled = compile_quickly(_take_slopes)
+_take_bend_compiled = compile_quickly(_take_bend)
 
 
 def _stack(*arrays: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.programs import compile_fully
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, by_scores, scores_of
 from owlfi.points.sequences import sobol
@@ -120,7 +120,7 @@ def _learn_from_slopes(
     return Learned(rotate(law, leading_directions(np.concatenate(bounded))), t * rows)
 
 
-@eqx.filter_jit
+@compile_fully
 def _pull_back(
     simulator: Simulator, k: Kernel, theta: Array, u: Array, probes: Float[Array, "e c"]
 ) -> tuple[Float[Array, "m d"], Float[Array, "e m s"]]:

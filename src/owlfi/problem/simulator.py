@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
@@ -197,9 +198,8 @@ class Simulator(eqx.Module):
         the widths and at 2p more runs of all points, made only where y is `wanted`, 0 where not.
         known: what was seen at another place, whose slopes are carried on to this one instead.
         """
-        y, slopes, runs = self.runtime.slopes(
-            lambda at: self.attempt(theta_of(at), u, columns), v, widths, wanted, known
-        )
+        rows = Partial(_attempt_at, self, theta_of, u, columns)
+        y, slopes, runs = self.runtime.slopes(rows, v, widths, wanted, known)
         filled = as_jax(np.zeros((len(v), *y.shape))) if slopes is None else slopes
         seen = self.runtime.remember(v, y, filled, known)
         return RowsWithSlopes(y, filled, slopes is not None, runs * len(u), seen)
@@ -220,7 +220,7 @@ class Simulator(eqx.Module):
         theta_of: Callable[[Array], Array],
     ) -> Float[Array, "p p"]:
         """The second derivatives of Σ direction · y by v; on the host unknown, and taken as 0."""
-        return self.runtime.bend(lambda at: jnp.vdot(direction, self.rows(theta_of(at), u)), v)
+        return self.runtime.bend(Partial(_weigh_rows, self, theta_of, u, direction), v)
 
     def derivative_calls(self, calls: int) -> int:
         """How many derivatives of a row by one parameter came with so many rows with slopes."""
@@ -306,6 +306,15 @@ class Simulator(eqx.Module):
             theta=self.theta,
             on_host=host,
         )
+
+
+# Functions of v as trees of arrays, for programs that serve them all.
+def _attempt_at(simulator: Simulator, theta_of: Any, u: Array, columns: int, v: Array) -> Array:
+    return simulator.attempt(theta_of(v), u, columns)
+
+
+def _weigh_rows(simulator: Simulator, theta_of: Any, u: Array, weights: Array, v: Array) -> Array:
+    return jnp.vdot(weights, simulator.rows(theta_of(v), u))
 
 
 class RowsWithSlopes(NamedTuple):

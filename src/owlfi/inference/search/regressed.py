@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.search.places import to_place
 from owlfi.inference.search.scatter import EDGE, Scatter, terms
 from owlfi.problem.real_line import Ends, from_real
@@ -37,7 +38,7 @@ class Regressed(eqx.Module):
         return value + _WALL * valley @ beyond**2
 
 
-@eqx.filter_jit
+@compile_fully
 def regressed(scatter: Scatter) -> Regressed:
     """From the simulations around an estimate."""
     objective = scatter.objective
@@ -46,7 +47,7 @@ def regressed(scatter: Scatter) -> Regressed:
     return Regressed(*parts, towards, objective.ends)
 
 
-@eqx.filter_jit
+@compile_fully
 def regressed_value(objective: Regressed, v: Float[Array, " p"]) -> Float[Array, ""]:
     """The value as a program of its own."""
     return objective.at(v)
