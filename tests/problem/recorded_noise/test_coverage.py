@@ -27,7 +27,7 @@ def apply(method, function, data_sets=DATA_SETS, **options):
     simulator = Simulator.from_random(function, prior.names, prior=prior)
     for i in range(data_sets):
         data_key, key = jax.random.split(jax.random.fold_in(jax.random.key(7), i))
-        x = simulator.rows(theta, simulator.measure.sample(data_key, ROWS))
+        x = simulator(theta, simulator.measure.sample(data_key, ROWS))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HealthWarning)
             yield theta, getattr(owlfi, method)(key, Problem(simulator, x), RULE, **options)
