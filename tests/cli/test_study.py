@@ -416,7 +416,7 @@ def test_missing_files_and_wrong_designs_are_one_message_and_write_nothing(study
         assert result.output.startswith("Error: ")
         assert "none." in result.output
     refused = invoke("campaign", "export", store, folder / "design.csv", "--slurm", 3)
-    assert "a job array reads the design as .npz, got design.csv" in refused.output
+    assert "a job array needs a design that ends in .npz, got design.csv" in refused.output
     assert not (folder / "design.csv").exists()
     told = invoke("campaign", "propose", study)
     assert "has no runs to learn from yet; make some with run()" in told.output

@@ -62,7 +62,10 @@ def check(
     """
     as_problem(problem), as_kind("result", result, Distribution, "an Estimate or a Posterior")
     if result.names != problem.prior.names:
-        raise ValueError(f"result has the parameters {result.names}, not {problem.prior.names}")
+        raise ValueError(
+            f"result has the parameters {result.names}, not {problem.prior.names}; give "
+            "a result of this problem"
+        )
     functions, x = _as_statistics(statistics), np.asarray(problem.observed)
     own = np.array([_measure(name, f, x) for name, f in functions.items()])
     count, share = _check_share(replicates, level, len(functions) + min(2, x.shape[1]))

@@ -50,7 +50,8 @@ class Summaries(eqx.Module):
         """
         if rows.shape[1] != self.taken:
             raise ValueError(
-                f"the simulator gives {rows.shape[1]} columns where {self.taken} were observed"
+                f"the simulator gives {rows.shape[1]} columns where {self.taken} were observed; "
+                "let both have the same"
             )
         fine = np.isfinite(rows).all(1)
         found = np.full((len(rows), sum(self.widths)), np.nan)
