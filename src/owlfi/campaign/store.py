@@ -143,10 +143,7 @@ class Store:
         if row is None:
             raise _no_store(self.path, "it has no version")
         if row[0] != str(_VERSION):
-            raise ValueError(
-                f"{self.path} has version {row[0]}, this owlfi reads {_VERSION}; use the "
-                "owlfi that made it"
-            )
+            raise ValueError(f"{self.path} has version {row[0]}, not {_VERSION}; use its own owlfi")
 
     def close(self) -> None:
         """Let go of the file."""

@@ -248,7 +248,7 @@ def _count_thetas(file: StudyFile, method: str) -> int:
         return max(1, int(part * file.values["budget"]) // file.values["m"])
     if method in _WITH_A_DESIGN:
         raise StudyError(
-            f"{file.path} has no thetas, which method {method} needs; give them, or budget and m"
+            f"{file.path} has no thetas; give thetas, or budget and m, for method {method}"
         )
     return 0
 
