@@ -53,6 +53,11 @@ def logged(theta, u):
     return theta[0] * u
 
 
+def drawing(theta, rng):
+    """One row of a function that draws."""
+    return theta[0] * rng.normal(size=1)
+
+
 def scaled(theta, u):
     """What `logged` computes, at once."""
     return theta[0] * u

@@ -1,6 +1,7 @@
 """What users bring: it works as they expect, or a ValueError names the argument."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -21,6 +22,7 @@ from owlfi import (
     Simulator,
     SquaredExponential,
     Uniform,
+    VStatistic,
     data_term,
     equal_weights,
     halton,
@@ -214,11 +216,123 @@ def test_dimensions_that_do_not_fit_are_refused(name, call):
         ("points", lambda: owlfi.OptimallyWeighted(16, points=owlfi.SquaredExponential)),
         ("steps", lambda: owlfi.brownian(10**7)),
         ("dim", lambda: owlfi.brownian(10**4, dim=10**4)),
+        ("each part", lambda: owlfi.Product(Normal(), 3.0)),
+        ("each of components", lambda: owlfi.Mixture(["abc"], [1.0])),
+        ("the prior of a", lambda: Prior(a="Normal(0, 1)")),
+        ("weights", lambda: owlfi.MultivariateNormal.of_draws(X, "equal")),
+        ("weights", lambda: owlfi.MultivariateNormal.of_draws(X, np.zeros(6))),
+        ("covariance", lambda: owlfi.MultivariateNormal([0.0, 0.0], np.ones((3, 3)))),
+        ("low", lambda: owlfi.TruncatedNormal(low=KEY)),
+        ("function", lambda: owlfi.LogDensity(3.0, [0.0], [1.0])),
+        ("function", lambda: owlfi.LogDensity(lambda u: "high", [0.0], [1.0])),
+        ("scale", lambda: owlfi.whitening_kernel(X, scale=None)),
+        ("covariance", lambda: owlfi.whitening_kernel(X, covariance=np.eye(3))),
+        ("covariance", lambda: owlfi.whitening_kernel(X, covariance=[[1.0, 2.0], [0.0, 1.0]])),
+        ("factor", lambda: SE.stretch(-1.0)),
+        ("factor", lambda: (SE + 1.0).stretch([1.0, 2.0])),
+        ("x", lambda: SE.gram(X + 1j, X)),
+        ("y", lambda: SE.gram(X, with_entry(np.nan))),
+        ("a", lambda: SE("here", [0.0, 0.0])),
+        ("tent", lambda: lattice(KEY, 4, SQUARE, tent="no")),
+        ("key", lambda: owlfi.support_points(3, 4, SQUARE)),
+        ("most_noise", lambda: owlfi.tuned_weights(SE, SQUARE, X, X, most_noise="4")),
     ],
 )
 def test_what_is_made_of_the_wrong_things_is_refused(name, call):
     with refused(name):
         call()
+
+
+PROBLEM = gaussian_problem(n=9)
+MODEL = PROBLEM.simulator
+RUNS = simulate(MODEL, [0.5, 1.0], unweighted(jnp.linspace(-1.0, 1.0, 4)[:, None]))
+OF_PROBLEMS = {
+    "flags of simulate": ("check", lambda: simulate(MODEL, [1.0], RUNS.quadrature, check="no")),
+    "columns": ("columns", lambda: simulate(MODEL, [1.0], RUNS.quadrature, columns="one")),
+    "places": ("chosen", lambda: RUNS.at("first")),
+    "one place": ("chosen", lambda: RUNS.at(0)),
+    "other runs": ("more", lambda: RUNS.join(None)),
+    "runs of another shape": ("more", lambda: RUNS.join(replace(RUNS, y=RUNS.y[:, :2]))),
+    "no quadrature": ("quadrature", lambda: PROBLEM.squared_mmd(RUNS.y, [0.5, 0.5])),
+    "prior of dry runs": (
+        "prior",
+        lambda: Simulator.from_random(lambda theta, rng: rng.normal(), ["a"], prior=[0, 1]),
+    ),
+    "argument of dry runs": (
+        "argument",
+        lambda: Simulator.from_random(lambda t, rng: rng.normal(), ["a"], theta=[1], argument=1),
+    ),
+    "number of draws": ("n", lambda: PROBLEM.prior.sample(KEY, "ten")),
+    "names of a prior": ("names", lambda: PROBLEM.prior.of(3)),
+    "theta of a pilot": ("theta", lambda: owlfi.recommend(MODEL, 16, theta="far")),
+    "own points": ("points", lambda: VStatistic(4, lambda *_: "abc").quadrature(KEY, PROBLEM)),
+    "few points": ("points", lambda: VStatistic(4, lambda *_: [0.5]).quadrature(KEY, PROBLEM)),
+    "own summaries": (
+        "summaries",
+        lambda: owlfi.Problem(MODEL, [0.0, 1.0], summaries=lambda rows: {"mean": 1.0}),
+    ),
+    "observed": ("observed", lambda: owlfi.learn_coordinates(KEY, MODEL, SE, [1.0], observed="x")),
+    "bar": ("progress", lambda: owlfi.Problem(MODEL, [0.0, 1.0], data_kernel=SE, progress="yes")),
+    "kernel of failures": ("base_kernel", lambda: owlfi.accept(PROBLEM, RUNS, base_kernel="se")),
+    "own statistics": (
+        "statistics",
+        lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, statistics={"a": lambda data: {}}),
+    ),
+    "few replicates": ("replicates", lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, replicates="a")),
+    "several kernels": ("aggregate", lambda: owlfi.two_sample(KEY, X, X + 1, aggregate="all")),
+    "exchange rates": ("n", lambda: owlfi.models.exchange_rates("all")),
+}
+POSTERIOR = owlfi.Posterior(PROBLEM.prior.names, np.linspace(0, 1, 6)[:, None], np.full(6, 1 / 6))
+OF_RESULTS = {
+    "names": ("names", lambda: replace(POSTERIOR, names=3)),
+    "draws": ("draws", lambda: replace(POSTERIOR, draws="abc")),
+    "weights": ("weights", lambda: replace(POSTERIOR, weights=np.ones(5))),
+    "chains": ("chains", lambda: replace(POSTERIOR, chains=1.5)),
+    "calls": ("calls", lambda: replace(POSTERIOR, calls="many")),
+    "level": ("level", lambda: POSTERIOR.quantile(2.0)),
+    "theta": ("theta", lambda: POSTERIOR.level_of([1.0, 2.0])),
+    "theta in words": ("theta", lambda: POSTERIOR.scores_of("mean")),
+    "number of draws": ("n", lambda: POSTERIOR.resample(KEY, 2.5)),
+    "simulator": ("simulator", lambda: POSTERIOR.predictive(KEY, PROBLEM, 2, 3)),
+    "rows": ("rows", lambda: POSTERIOR.predictive(KEY, MODEL, 2, "ten")),
+    "path": ("path", lambda: POSTERIOR.save(None)),
+    "posterior": ("posterior", lambda: owlfi.plots.marginals(PROBLEM)),
+    "truth": ("truth", lambda: owlfi.plots.pairs(POSTERIOR, truth=3.0)),
+    "axes": ("axes", lambda: owlfi.plots.trace(POSTERIOR, ["here"])),
+    "samples": ("samples", lambda: owlfi.plots.predictive(PROBLEM, X)),
+    "quadrature": ("quadrature", lambda: owlfi.plots.weights(X)),
+    "test": ("test", lambda: owlfi.plots.null_histogram(POSTERIOR)),
+    "calibration": ("calibration", lambda: owlfi.plots.coverage(POSTERIOR)),
+    "found": ("found", lambda: owlfi.plots.check(POSTERIOR)),
+    "estimate": ("estimate", lambda: owlfi.plots.observations(POSTERIOR)),
+    "size": ("size", lambda: owlfi.plots.new_axes(size="large")),
+    "title": ("title", lambda: owlfi.report(POSTERIOR, title=3)),
+    "rule": ("rule", lambda: owlfi.report(POSTERIOR, rule="sobol")),
+    "design": ("quadrature", lambda: owlfi.report(POSTERIOR, quadrature=X)),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), OF_PROBLEMS.values(), ids=OF_PROBLEMS)
+def test_what_problems_cannot_use_is_refused(name, call):
+    with refused(name):
+        call()
+
+
+@pytest.mark.parametrize(("name", "call"), OF_RESULTS.values(), ids=OF_RESULTS)
+def test_what_results_cannot_use_is_refused(name, call):
+    with refused(name):
+        call()
+
+
+def test_lists_are_the_arrays_of_results():
+    with unchecked():
+        given = owlfi.Posterior(["a"], [[1], [3]], [0.5, 0.5])
+    assert given.names == ("a",)
+    assert given.mean == 2.0
+
+
+def test_whole_numbers_of_draws_may_be_written_as_floats():
+    assert len(owlfi.rejection_abc(KEY, PROBLEM, VStatistic(4), draws=8.0, share=0.5).draws) == 4
 
 
 @pytest.mark.parametrize("function", [optimal_weights, equal_weights, squared_worst_case_error])
@@ -430,9 +544,11 @@ def test_own_functions_are_refused_as_base_kernels(user):
 
 
 @pytest.mark.parametrize("user", ["squared_mmd", "data_term"])
-def test_own_functions_must_give_one_number(user):
+def test_own_functions_must_give_one_finite_number(user):
     with refused("kernel"):
         KERNEL_USERS[user](lambda a, b: jnp.exp(-((a - b) ** 2)))
+    with refused("data_kernel"):
+        KERNEL_USERS[user](lambda a, b: jnp.nan)
 
 
 NO_JAX_FUNCTIONS = {

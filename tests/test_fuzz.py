@@ -46,6 +46,10 @@ def run_campaign(**options):
     return Campaign.create(new_path(), MODEL, [1.0], QUADRATURE).run(executor="here", **options)
 
 
+DONE = Campaign.create(new_path(), MODEL, [1.0], QUADRATURE)
+DONE.run(executor="here")
+
+
 class Silent:
     """An object of a type that nobody knows."""
 
@@ -201,6 +205,114 @@ CALLS = {
         {"retries": 1, "max_failures": 0.5, "budget": 1, "seconds": 1.0, "workers": 1},
     ),
 }
+
+POSTERIOR = owlfi.Posterior(("a",), np.linspace(0.5, 1.5, 20)[:, None], np.full(20, 0.05))
+ESTIMATE = owlfi.Estimate(("a",), jnp.ones(1), jnp.eye(1), jnp.array(0.1))
+CALLS |= {
+    "FunctionKernel": (
+        lambda function: owlfi.squared_mmd(function, U, U),
+        {"function": lambda a, b: jnp.exp(-jnp.sum((a - b) ** 2))},
+    ),
+    "kernel.gram": (K.gram, {"x": U, "y": U}),
+    "kernel.stretch": (K.stretch, {"factor": 2.0}),
+    "whitening_kernel's options": (
+        owlfi.whitening_kernel,
+        {"observed": np.eye(3)[:, :2], "scale": 1.0, "covariance": np.eye(2)},
+    ),
+    "TruncatedNormal": (owlfi.TruncatedNormal, {"low": -1.0, "high": 2.0}),
+    "MultivariateNormal": (
+        owlfi.MultivariateNormal,
+        {"mean": [0.0, 1.0], "covariance": np.eye(2)},
+    ),
+    "of_draws": (
+        owlfi.MultivariateNormal.of_draws,
+        {"draws": np.eye(3)[:, :2], "weights": np.ones(3)},
+    ),
+    "LogDensity": (
+        owlfi.LogDensity,
+        {"function": lambda u: -jnp.sum(u**2), "low": [-1.0], "high": [1.0]},
+    ),
+    "Mixture": (owlfi.Mixture, {"components": [NOISE, NOISE], "weights": [0.5, 0.5]}),
+    "Product": (lambda part: owlfi.Product(NOISE, part), {"part": NOISE}),
+    "support_points": (owlfi.support_points, {"key": KEY, "m": 4, "measure": NOISE}),
+    "Prior.joint": (
+        Prior.joint,
+        {"names": ["a", "b"], "measure": owlfi.MultivariateNormal([0.0, 0.0], np.eye(2))},
+    ),
+    "prior.of": (PRIOR.of, {"names": ("a",)}),
+    "from_random": (
+        Simulator.from_random,
+        {"function": models.drawing, "parameters": ["a"], "prior": PRIOR, "theta": [1.0],
+         "argument": "rng", "draws": 1, "vectorised": False, "workers": 1},
+    ),
+    "runs.at": (RUNS.at, {"chosen": [0, 1]}),
+    "runs.join": (lambda more: RUNS.join(more), {"more": RUNS}),
+    "learn_coordinates": (
+        owlfi.learn_coordinates,
+        {"key": KEY, "simulator": MODEL, "data_kernel": K, "thetas": [1.0], "observed": U,
+         "rows": 16},
+    ),
+    "simulate's options": (
+        lambda **options: owlfi.simulate(MODEL, [1.0], QUADRATURE, **options),
+        {"check": True, "columns": 1, "keep_failed": False},
+    ),
+    "a problem's summaries": (
+        lambda summaries: Problem(MODEL, U, data_kernel=K, summaries=summaries),
+        {"summaries": lambda y: y**2},
+    ),
+    "problem.squared_mmd": (PROBLEM.squared_mmd, {"y": U, "quadrature": QUADRATURE}),
+    "Posterior": (
+        lambda **given: owlfi.Posterior(**given).summary(),
+        {"names": ("a",), "draws": POSTERIOR.draws, "weights": POSTERIOR.weights, "chains": 1},
+    ),
+    "Estimate": (
+        lambda **given: owlfi.Estimate(**given).summary(),
+        {"names": ("a",), "theta": jnp.ones(1), "covariance": jnp.eye(1),
+         "squared_mmd": jnp.array(0.1)},
+    ),
+    **{
+        f"{type(result).__name__}.{method}": (getattr(result, method), given)
+        for result in (POSTERIOR, ESTIMATE)
+        for method, given in {
+            "interval": {"level": 0.9},
+            "level_of": {"theta": [1.0]},
+            "scores_of": {"theta": [1.0]},
+            "resample": {"key": KEY, "n": 4},
+        }.items()
+    },
+    "posterior.quantile": (POSTERIOR.quantile, {"level": 0.5}),
+    "posterior.predictive": (
+        POSTERIOR.predictive,
+        {"key": KEY, "simulator": MODEL, "samples": 2, "rows": 3},
+    ),
+    "marginals": (
+        owlfi.plots.marginals,
+        {"posterior": POSTERIOR, "axes": None, "truth": [1.0], "label": "a"},
+    ),
+    "pairs": (owlfi.plots.pairs, {"posterior": POSTERIOR, "axes": None, "truth": [1.0]}),
+    "trace": (owlfi.plots.trace, {"result": POSTERIOR, "axes": None}),
+    "predictive": (
+        owlfi.plots.predictive,
+        {"problem": PROBLEM, "samples": U[None], "axes": None},
+    ),
+    "weights": (owlfi.plots.weights, {"quadrature": QUADRATURE, "ax": None}),
+    "new_axes": (owlfi.plots.new_axes, {"rows": 1, "columns": 1, "size": 2.0}),
+    "report": (
+        lambda **given: owlfi.report(POSTERIOR, FOLDER / "page.html", **given),
+        {"title": "a", "problem": PROBLEM, "rule": RULE, "quadrature": QUADRATURE, "check": None,
+         "seconds": 1.0, "seed": 1, "code": "a"},
+    ),
+    "flags of campaigns": (
+        run_campaign,
+        {"check": True, "accept_changes": False, "trust": False, "retry_failed": False},
+    ),
+    "Campaign.results": (
+        lambda **options: DONE.results(**options),
+        {"partial": False, "on_failure": "reject", "base_kernel": K},
+    ),
+    "Campaign.failures": (lambda most: DONE.failures(most), {"most": 1}),
+    "Campaign.check": (lambda mend: DONE.check(mend=mend), {"mend": False}),
+}  # fmt: skip
 
 PARTS = {"key": KEY, "problem": PROBLEM, "rule": RULE}
 METHODS = {

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.checks import as_array, as_rows, as_weights, brief
+from owlfi._tools.checks import as_array, as_rows, as_weights, brief, is_traced
 from owlfi._tools.programs import compile_quickly, compile_sums
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.weights.quadrature import Quadrature
@@ -127,7 +127,10 @@ def own_factors(m: int, unbiased: bool) -> tuple[float, float]:
 def _data_term(k: Kernel, x: Array, weights: Array, unbiased: bool) -> Array:
     _check_pairs("x", x, unbiased)
     add = _own_term_of_few if len(x) ** 2 <= _FEW_PAIRS else _own_term_of_many
-    return add(k, x, weights, unbiased)
+    term = add(k, x, weights, unbiased)
+    if not is_traced(term) and not np.isfinite(np.asarray(term)):
+        raise ValueError(f"data_kernel must give finite numbers, got {term} as their sum over x")
+    return term
 
 
 _own_term_of_few, _own_term_of_many = compile_quickly(own_term), compile_sums(own_term)

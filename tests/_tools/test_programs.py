@@ -1,5 +1,8 @@
 """Programs, called where they may be."""
 
+import gc
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +29,28 @@ def test_errors_of_a_program_are_its_own():
 
     with pytest.raises(ValueError, match="not this"):
         compile_quickly(refuse)(np.float64(1.0))
+
+
+def test_programs_go_with_the_functions_that_they_were_compiled_for():
+    call = compile_quickly(lambda function, x: function(x))
+
+    class Shift:
+        def __init__(self, by):
+            self.by = by
+
+        def add(self, x):
+            return x + self.by
+
+    def use(by):
+        shift = Shift(by)
+        for function in (shift.add, lambda x: x + shift.by):
+            assert float(call(function, np.float64(1.0))) == 1 + by
+            assert float(jax.jit(lambda x, f=function: call(f, x))(1.0)) == 1 + by
+        return weakref.ref(shift)
+
+    used = [use(by) for by in (1.0, 2.0)]
+    gc.collect()
+    assert not any(shift() for shift in used)
 
 
 def add(shared, case):

@@ -99,7 +99,7 @@ def test_wrong_input_is_refused():
         owlfi.check(KEY, problem, at(problem, 1.3), statistics={"rows": lambda x: x[:, 0]})
     with unchecked(), pytest.raises(ValueError, match=r"statistics must be functions .* by name"):
         owlfi.check(KEY, problem, at(problem, 1.3), statistics=[np.max])
-    with pytest.raises(ValueError, match=r"resamples = 5 can never reject"):
+    with pytest.raises(ValueError, match=r"replicates = 5 can never reject"):
         owlfi.check(KEY, problem, at(problem, 1.3), replicates=5)
     with pytest.raises(ValueError, match="result has the parameters"):
         owlfi.check(KEY, problem, Posterior(("b",), np.zeros((2, 1)), np.full(2, 0.5)))

@@ -158,6 +158,18 @@ def test_host_simulator_gives_the_same_estimate_and_counts_its_differences():
     assert host.calls > estimate.calls
 
 
+def test_slopes_of_a_host_simulator_are_carried_on_from_step_to_step():
+    """Differences at every step would be nine runs of all points each, where it has four."""
+    problem = on_host(g_and_k_problem())
+    objective = objective_of(problem, G_AND_K_RULE.quadrature(KEY, problem))
+    found = minimise(objective, 1.2 * THETA)
+    steps = int(np.isfinite(found.values).sum())
+    assert found.converged
+    assert int(found.calls) <= 0.6 * 9 * objective.m * steps
+    exact = minimise(objective_of(g_and_k_problem(), G_AND_K_RULE.quadrature(KEY, problem)), THETA)
+    assert_allclose(found.theta, exact.theta, atol=1e-3)
+
+
 def test_where_a_host_simulator_has_no_slopes_no_search_ends():
     """A step that does not help is not differenced; its model must never look like a minimum."""
     problem = on_host(g_and_k_problem())

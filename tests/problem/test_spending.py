@@ -101,6 +101,27 @@ def test_searches_leave_the_calls_that_errors_take():
     assert np.isfinite(found.standard_errors).all()
 
 
+def test_a_search_that_runs_out_keeps_the_best_it_came_to():
+    prior = owlfi.Prior(mean=owlfi.Uniform(-9.0, 9.0), sd=owlfi.Uniform(0.1, 9.0))
+    model = owlfi.Simulator(
+        lambda theta, u: theta[0] + theta[1] * u,
+        owlfi.Normal(),
+        prior.names,
+        prior=prior,
+        on_host=True,
+    )
+    x = 1.3 + np.random.default_rng(0).normal(size=(50, 1))
+    problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(16, owlfi.sobol)
+    options = {"starts": 4, "refined": 1}
+    with keep_quiet():
+        whole = owlfi.minimum_distance(jax.random.key(1), problem, rule, **options)
+        part = owlfi.minimum_distance(jax.random.key(1), problem, rule, max_calls=1000, **options)
+    assert part.calls <= 1000 < whole.calls
+    assert not part.converged
+    assert "max_calls = 1,000 ended the work" in part.warnings[0]
+    assert part.squared_mmd < 4 * max(whole.squared_mmd, 0.01)
+
+
 @pytest.mark.parametrize(("seconds", "told"), [(0.013, False), (0.5, True)])
 def test_compiled_simulators_that_waited_for_threads_are_not_told_as_slow(
     seconds, told, capsys, monkeypatch

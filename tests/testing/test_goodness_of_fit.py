@@ -28,10 +28,11 @@ from owlfi.experiments.trust_problems import PROBLEMS
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
+from owlfi.inference.search.ways import ByRegression
 from owlfi.show.plots import null_histogram
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
-from owlfi.testing.searches import Newton
+from owlfi.testing.searches import Newton, Regression
 from owlfi.testing.views import rank_scores
 from strictness import unchecked
 
@@ -352,6 +353,19 @@ def rounded_problem(spread=2.0):
     )
     u = owlfi.iid(KEY, 100, rounded.measure)
     return Problem(rounded, rounded([1.3], spread / 2 * u))
+
+
+def test_regressions_on_more_points_stay_at_the_estimate():
+    """Whatever ends the prior has: where it has two, theta is its own place."""
+    prior = owlfi.Prior(mean=owlfi.Uniform(20.0, 40.0))
+    model = Simulator(
+        lambda theta, u: jnp.round(theta[0] + 2 * u), owlfi.Normal(), prior.names, prior=prior
+    )
+    problem = Problem(model, model([31.0], owlfi.iid(KEY, 100, model.measure)))
+    objective = objective_of(problem, VStatistic(64, owlfi.sobol).quadrature(KEY, problem))
+    landing = ByRegression().search(objective, jnp.array([30.0]))
+    refined = Regression.at(landing).refine(objective, landing.minimum.theta)
+    assert_allclose(refined.theta, landing.minimum.theta, atol=0.1)
 
 
 def test_models_without_slopes_are_fitted_by_regression():

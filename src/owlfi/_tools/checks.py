@@ -4,6 +4,7 @@ import errno
 import operator
 import os
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ MOST_COUNT = 10**7
 MOST_NUMBERS = 2**27
 """In one array: a gigabyte."""
 _MOST_AXES = 64  # of NumPy's arrays
+_SYMMETRIC = 1e-8  # relative, of matrices
 _NESTED = list, tuple, dict
 
 
@@ -56,9 +58,7 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
     if is_traced(value):
         return jnp.asarray(value, float)
     refuse_after_fork()
-    if value is None or isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value}")
-    array = _as_numpy(name, value)
+    array = as_numbers(name, value)
     if not np.isfinite(array).all():
         if not array.ndim:
             raise ValueError(f"{name} must be a finite number, got {value}")
@@ -73,7 +73,17 @@ def as_array(name: str, value: Any) -> Float[Array, "..."]:
         return jax.device_put(np.array(array))  # a copy: the user may change theirs
 
 
-def _as_numpy(name: str, value: Any) -> np.ndarray:
+def as_floats(name: str, value: Any) -> Float[Array, "..."]:
+    """The same, but that JAX's own numbers, which programs pass on, are not looked at."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
+        return value.astype(float)
+    return as_array(name, value)
+
+
+def as_numbers(name: str, value: Any) -> np.ndarray:
+    """Real numbers, of which some may be NaN or infinite."""
+    if value is None or isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value}")
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
@@ -94,6 +104,12 @@ def brief(value: Any) -> str:
     except Exception:  # of the value's own, or for lists in lists in lists
         text = f"a {type(value).__name__} that cannot be written"
     return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def tell_failure(function: Any, error: Exception) -> str:
+    """How a user's own function ended, as the end of an error message."""
+    first = str(error).partition("\n")[0]
+    return f"got {brief(function)}, which fails with {type(error).__name__}: {first}"
 
 
 def positive(name: str, value: Any, *, number: bool = False) -> Float[Array, "..."]:
@@ -140,6 +156,19 @@ def as_rows(
     return array
 
 
+def as_covariance(value: Any, dim: int) -> Float[Array, "d d"]:
+    """A matrix (dim, dim), symmetric and positive definite."""
+    matrix = as_array("covariance", value)
+    if matrix.shape != (dim, dim):
+        raise ValueError(f"covariance must have shape {(dim, dim)}, got shape {matrix.shape}")
+    if not is_traced(matrix):
+        known = np.asarray(matrix)
+        symmetric = np.allclose(known, known.T, atol=_SYMMETRIC * np.abs(known).max())
+        if not symmetric or np.linalg.eigvalsh(known)[0] <= 0:
+            raise ValueError("covariance must be symmetric and positive definite")
+    return matrix
+
+
 def as_weights(name: str, value: Any, rows: Array) -> Float[Array, "... n"]:
     """One weight for each row of `rows` (..., n, d); a leading batch axis may be left out."""
     if hasattr(value, "weights"):
@@ -171,7 +200,7 @@ def as_count(name: str, value: Any, least: int = 1, *, most: int = MOST_COUNT) -
 def as_bound(name: str, value: Any) -> float:
     """A positive number, perhaps infinite."""
     try:
-        bound = np.nan if isinstance(value, bool | np.bool_) else float(value)
+        bound = np.nan if isinstance(value, bool | np.bool_ | str | bytes) else float(value)
     except Exception:  # of the value's own __float__, too
         bound = np.nan
     if not bound > 0:
@@ -235,7 +264,7 @@ def as_path(name: str, value: Any) -> Path:
     return path
 
 
-def as_kind(name: str, value: Any, kind: type, expected: str) -> Any:
+def as_kind(name: str, value: Any, kind: type | UnionType, expected: str) -> Any:
     """The value itself; ValueError where it is of another type than expected."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be {expected}, got {brief(value)}")

@@ -7,7 +7,6 @@ from functools import wraps
 from threading import Timer
 from typing import Any, TypeVar, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jaxtyping import PyTree
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung
 from owlfi._tools.checks import is_traced
+from owlfi._tools.kept_programs import Kept
 
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
@@ -45,9 +45,13 @@ def compile_sums(function: Kind) -> Kind:
     return _compile(function, _SUMS)
 
 
+def compile_fully(function: Kind) -> Kind:
+    """The same for work that is done often: XLA does all that it can."""
+    return _compile(function, {})
+
+
 def _compile(function: Kind, options: dict[str, Any]) -> Kind:
-    inner: Any = eqx.filter_jit(function)
-    quick = eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
+    inner, quick = Kept(function), Kept(function, options) if options else Kept(function)
     first = [True]
 
     @wraps(function)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from filelock import Timeout
 
-from owlfi._tools.checks import as_path
+from owlfi._tools.checks import as_count, as_path, as_truth
 from owlfi.campaign.database import StoreError, explain_errors, hold_file, lock_of
 from owlfi.campaign.design import Design, describe_failure
 from owlfi.campaign.encoding import decode, decode_tuple, encode
@@ -62,7 +62,7 @@ class Archive:
     def __init__(self, path: Path, recipe: str, *, trust: bool = False):
         self.path = path
         self.recipe = recipe
-        self._trust = trust
+        self._trust = as_truth("trust", trust)
         self._name = find_name(path)
         self._lock = lock_of(self._name)
 
@@ -178,7 +178,7 @@ class Archive:
 
         mend: forget the runs that are damaged, so that `run` makes them again.
         """
-        with self.writing() if mend else self.reading() as store:
+        with self.writing() if as_truth("mend", mend) else self.reading() as store:
             faults, damaged = store.faults()
             if mend:
                 store.forget(damaged)
@@ -192,7 +192,7 @@ class Archive:
         most: how many to describe, all where left out.
         """
         with self.reading() as store:
-            failures = store.failures(most)
+            failures = store.failures(None if most is None else as_count("most", most, 0))
             design = self.design if store.fact("design") is not None else None
             try:
                 return "\n".join(describe_failure(failure, design) for failure in failures)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count, as_path
+from owlfi._tools.checks import as_count, as_path, as_truth
 from owlfi._tools.keys import as_key
 from owlfi.campaign.archive import Status, outline_facts
 from owlfi.campaign.database import StoreExistsError
@@ -21,12 +21,12 @@ from owlfi.campaign.results import assemble_runs, weigh_runs
 from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store
 from owlfi.campaign.trust import sign
-from owlfi.inference.proposals.proposal import SAFETY, SHARE, next_proposal
+from owlfi.inference.proposals.proposal import SAFETY, SHARE, check_settings, next_proposal
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
 from owlfi.problem.simulator import Simulator
-from owlfi.problem.without_failures import without_failures
+from owlfi.problem.without_failures import check_way, without_failures
 from owlfi.results.health import issue
 from owlfi.weights.quadrature import Quadrature
 
@@ -70,8 +70,13 @@ class Campaign(Runner):
         Raises ValueError for a file that exists, or holds another campaign, a function of a script
         or notebook, and a design that does not fit the simulator.
         """
+        exist_ok = as_truth("exist_ok", exist_ok)
         recipe, loaded = as_recipe(simulator), load_simulator(simulator)
-        design = None if thetas is None else Design.fit(loaded, thetas, quadrature)
+        design = (
+            None
+            if thetas is None and quadrature is None
+            else Design.fit(loaded, thetas, quadrature)
+        )
         facts = outline_facts(loaded) | ({} if design is None else design.facts())
         facts |= {"recipe": recipe, "sources": read_sources(recipe), "signature": sign(recipe)}
         try:
@@ -141,7 +146,7 @@ class Campaign(Runner):
         Raises ValueError for a problem with another prior than the campaign's simulator, discrete
         parameters, and fewer than 4 thetas that are complete.
         """
-        count = as_count("count", count)
+        count, costs = as_count("count", count), as_truth("costs", costs)
         proposal_key, draw_key = jax.random.split(as_key(key))
         check_prior(self, problem)
         with self.reading() as store:
@@ -192,11 +197,13 @@ class Campaign(Runner):
 
         Raises ValueError as `run` and `propose` do, TooManyFailuresError and NotRepeatableError.
         """
-        as_count("batch", batch)
-        as_count("budget", budget, most=MOST_CALLS)
+        batch, budget = as_count("batch", batch), as_count("budget", budget, most=MOST_CALLS)
+        for name, value in (("costs", costs), ("check", check), ("retry_failed", retry_failed)):
+            as_truth(name, value)
         check_prior(self, problem)
+        check_settings(problem, share, safety)
         key, until = as_key(key), deadline(seconds)
-        self._trust |= options.pop("trust", False)
+        self._trust |= as_truth("trust", options.pop("trust", False))
         kept = {name: options.pop(name, None) for name in ("executor", "workers", "time_limit")}
         with self.keep_workers(**kept):
             while True:
@@ -235,10 +242,13 @@ class Campaign(Runner):
 
         Raises ValueError where runs are missing, or nothing is left.
         """
+        check_way(on_failure)
         with self.reading() as store:
             endings, outputs = store.endings(), store.outputs()
             rounds = store.fact("rounds")
-        runs, failed = assemble_runs(self.design, endings, outputs, partial=partial)
+        runs, failed = assemble_runs(
+            self.design, endings, outputs, partial=as_truth("partial", partial)
+        )
         rejected = np.logical_and(failed.any(1), on_failure == "reject")
         usable = without_failures(
             weigh_runs(self.outline.prior, runs, rounds, rejected=rejected),

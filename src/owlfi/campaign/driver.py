@@ -78,9 +78,10 @@ def deadline(seconds: float | None) -> float:
     """
     if seconds is None:
         return math.inf
-    if not plain_number("seconds", seconds) >= 0:
+    left = plain_number("seconds", seconds)
+    if not left >= 0:
         raise ValueError(f"seconds must be 0 or more, got {brief(seconds)}")
-    return time.monotonic() + seconds
+    return time.monotonic() + left
 
 
 @dataclass

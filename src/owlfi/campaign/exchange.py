@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_kind, as_path, as_truth
 from owlfi._tools.files import write_whole
 from owlfi.campaign.campaign import Campaign
 from owlfi.campaign.outcome import Outcome, is_same_y
@@ -52,8 +52,8 @@ def export_design(campaign: Campaign, file: str | os.PathLike[str]) -> int:
     Raises ValueError for another kind of file, and for CSV where parameters have the names of other
     columns, as u_1 or y.
     """
-    path = Path(file)
-    with campaign.reading() as store:
+    path = as_path("file", file)
+    with _as_campaign(campaign).reading() as store:
         runs = [run for run, _ in campaign.design.pending(store.endings(), retries=0)]
     theta = np.array([np.frombuffer(run.theta) for run in runs])
     u = np.array([np.frombuffer(run.u) for run in runs])
@@ -117,7 +117,7 @@ def work(
     wanted = ("recipe", "signature", "run", "theta", "u")
     texts = read_arrays(Path(design), wanted, remedy="export the design as .npz")
     (recipe, signature), columns = map(str, texts[:2]), texts[2:]
-    if not trust:
+    if not as_truth("trust", trust):
         check_trust(Path(design), recipe, signature)
     inputs = list(zip(*(column[task::tasks] for column in columns), strict=True))
     known = resume_file(path) if path.exists() else set()
@@ -164,7 +164,7 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
     Raises ValueError, naming the file and the row, for a run that is not in the design, one whose
     theta, u or y differs from what is known, numbers that cannot be read, and files without y.
     """
-    design = {run.digest.hex(): run for run in campaign.design.distinct()}
+    design = {run.digest.hex(): run for run in _as_campaign(campaign).design.distinct()}
     found = _find_outcomes(campaign, design, files)
     with campaign.writing() as store:
         known = store.fact("columns")
@@ -176,6 +176,10 @@ def import_results(campaign: Campaign, files: Sequence[str | os.PathLike[str]]) 
     return len(new)
 
 
+def _as_campaign(campaign: Any) -> Campaign:
+    return as_kind("campaign", campaign, Campaign, "a Campaign")
+
+
 def _find_outcomes(
     campaign: Campaign, design: dict[str, Run], files: Sequence[str | os.PathLike[str]]
 ) -> dict[str, Outcome]:
@@ -183,8 +187,9 @@ def _find_outcomes(
     clashes = _find_clashes(campaign.outline.parameters)
     inputs = ["" if name in clashes else name for name in _input_names(campaign)]
     found: dict[str, Outcome] = {}
+    as_kind("files", files, list | tuple, "a list of paths")
     for file in files:
-        for where, row in read_results(Path(file)):
+        for where, row in read_results(as_path("files", file)):
             name = row["run"]
             if name not in design:
                 raise ValueError(

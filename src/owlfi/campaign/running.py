@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.checks import as_truth
 from owlfi.campaign.archive import Archive, Status, describe_process
 from owlfi.campaign.driver import Driver, Policy, Progress, TooManyFailuresError, deadline
 from owlfi.campaign.engines import HERE, Engine, make_engine
@@ -67,7 +68,7 @@ class Runner(Archive):
         policy = Policy(retries, max_failures, check, budget, deadline(seconds), report)
         with self.writing() as store:
             self._check_code(store, accept_changes=accept_changes, trust=trust)
-            if retry_failed:
+            if as_truth("retry_failed", retry_failed):
                 store.forget_failures()
             runs = self.design.pending(store.endings(), retries=retries)
             if runs and budget != 0:
@@ -92,11 +93,13 @@ class Runner(Archive):
         self, store: Store, *, accept_changes: bool = False, trust: bool = False
     ) -> None:
         """Before anything of the simulator is imported; says what will be."""
-        self._trust |= trust
+        self._trust |= as_truth("trust", trust)
         self.check_trust()
         stranger = store.fact("signature") != sign(self.recipe)
         _LOG.info("%s: %s", self.path, describe_code(self.recipe))
-        check_source(store, self.recipe, accept=accept_changes or stranger)
+        check_source(
+            store, self.recipe, accept=as_truth("accept_changes", accept_changes) or stranger
+        )
         if stranger:
             store.put(signature=sign(self.recipe))
 

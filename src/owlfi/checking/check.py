@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind, brief, plain_number
+from owlfi._tools.checks import as_kind, brief, plain_number, tell_failure
 from owlfi._tools.keys import numpy_generator, split_key
 from owlfi.checking.discrepancy import column_kernel, embed_at, measure_each
 from owlfi.problem.fresh_data import draw_data
@@ -140,7 +140,7 @@ def _two_sided(observed: np.ndarray, replicated: np.ndarray) -> list[float]:
 def _check_share(replicates: Any, level: Any, tests: int) -> tuple[int, float]:
     """The level of each of so many tests; ValueError where so few replicates cannot reach it."""
     share = plain_number("level", level) / tests
-    return check_level(replicates, share / 2)[0], share
+    return check_level(replicates, share / 2, "replicates")[0], share
 
 
 def _draw_thetas(key: Any, problem: Problem, result: Distribution, count: int) -> np.ndarray:
@@ -189,7 +189,13 @@ def _as_statistics(statistics: Any) -> dict[str, Statistic]:
 
 
 def _measure(name: str, function: Statistic, data: np.ndarray) -> float:
-    value = np.asarray(function(data), float)
+    try:
+        value = np.asarray(function(data), float)
+    except Exception as error:  # of its own, or where it gives no number
+        raise ValueError(
+            f"statistics[{name!r}] must give one number of a data set {data.shape}; "
+            f"{tell_failure(function, error)}"
+        ) from error
     if value.size != 1 or not np.isfinite(value).all():
         raise ValueError(
             f"statistics[{name!r}] must give one finite number of a data set {data.shape}, got "

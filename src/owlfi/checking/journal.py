@@ -35,10 +35,10 @@ class Journal:
         if not path.exists() or not path.stat().st_size:
             path.write_text(json.dumps(facts) + "\n", encoding="utf-8")
             return
-        text = path.read_text(encoding="utf-8")
-        whole, _, torn = text.rpartition("\n")  # a kill may have left half a line
-        first, *lines = whole.split("\n")
         try:
+            text = path.read_text(encoding="utf-8")
+            whole, _, torn = text.rpartition("\n")  # a kill may have left half a line
+            first, *lines = whole.split("\n")
             known = json.loads(first)
             records = [json.loads(line) for line in lines]
             self.records = {record.pop("number"): record for record in records}

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import split_key
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.minimum_distance import Fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.kernels import Kernel
@@ -91,7 +92,7 @@ def slopes_of_difference(a: Rival, b: Rival) -> Float[np.ndarray, " n"]:
     return np.asarray(_embed(k, x, *b.fine) - _embed(k, x, *a.fine))
 
 
-@eqx.filter_jit
+@compile_fully
 def _values(
     objective: Objective, y: Float[Array, "b m d"], shares: Float[Array, "b n"]
 ) -> Float[Array, " b"]:
@@ -109,7 +110,7 @@ def sum_own_terms(
     return np.asarray(_sum_own_terms(k, x, shares))
 
 
-@eqx.filter_jit
+@compile_fully
 def _sum_own_terms(k: Kernel, x: Array, shares: Array) -> Float[Array, " b"]:
     return jax.lax.map(lambda s: k.self_sum(x, s), shares)
 
@@ -124,26 +125,26 @@ def _towards(k: Kernel, a: Array, b: Array, shares: Array) -> Float[Array, ""]:
     return jnp.mean(k.row_sums(a, b, shares))
 
 
-@eqx.filter_jit
+@compile_fully
 def _cross_value(objective: Objective, first: Array, second: Array) -> Float[Array, ""]:
     k, data = objective.data_kernel, (objective.observed, objective.shares)
     return _inner(k, first, second) - _towards(k, first, *data) - _towards(k, second, *data)
 
 
-@eqx.filter_jit
+@compile_fully
 def _cross_apart(k: Kernel, a: Array, a2: Array, b: Array, b2: Array) -> Float[Array, ""]:
     """⟨μ_a - μ_b, μ_a2 - μ_b2⟩."""
     return _inner(k, a, a2) - _inner(k, a, b2) - _inner(k, b, a2) + _inner(k, b, b2)
 
 
-@eqx.filter_jit
+@compile_fully
 def _embed(k: Kernel, x: Array, first: Array, second: Array) -> Float[Array, " n"]:
     """2 μ at the rows of the data."""
     one, other = (k.row_sums(x, y, jnp.full(len(y), 1 / len(y))) for y in (first, second))
     return one + other
 
 
-@eqx.filter_jit
+@compile_fully
 def _moved_apart(
     k: Kernel, a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]
 ) -> Float[Array, " b"]:

@@ -1,5 +1,6 @@
 """Experiments on the console: their list, their steps, their tables."""
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from owlfi.experiments import experiment
 from owlfi.experiments.experiment import Experiment, Plan, Record
+from owlfi.results.health import HealthWarning
 
 
 def collect_records(
@@ -20,13 +22,15 @@ def collect_records(
     records = chosen.read_kept(out, seed, plan)
     resume, left = chosen.resume, total - len(records)
     steps = chosen.run(key, plan) if resume is None else resume(key, plan, len(records))
-    try:
-        for record in track(steps, description=chosen.name, total=left, console=console):
-            records.append(record)
-            if resume is not None:
-                chosen.keep(out, seed, plan, record)
-    except KeyboardInterrupt:
-        console.print(f"Stopped after {len(records)} of {total} steps.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HealthWarning)  # of single fits among many
+        try:
+            for record in track(steps, description=chosen.name, total=left, console=console):
+                records.append(record)
+                if resume is not None:
+                    chosen.keep(out, seed, plan, record)
+        except KeyboardInterrupt:
+            console.print(f"Stopped after {len(records)} of {total} steps.")
     return records
 
 

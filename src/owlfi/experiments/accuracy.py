@@ -142,7 +142,7 @@ def picture(records: list[Record]) -> Figure:
 ACCURACY = Experiment(
     name="accuracy",
     shows="estimates for a few thousand simulator calls, beside the exact maximum likelihood",
-    takes="5 min",
+    takes="8 min",
     repeats=(60, 5),
     steps=lambda plan: len(TASKS) * plan.repeats,
     run=run,

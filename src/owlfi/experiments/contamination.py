@@ -198,7 +198,7 @@ def _draw_bars(axes: Axes, shares: dict[str, Record]) -> None:
 CONTAMINATION = Experiment(
     name="contamination",
     shows="posteriors from data with stray rows, beside published ones",
-    takes="3 h",
+    takes="1 h",
     repeats=(100, 2),
     steps=lambda plan: len(_steps(plan)),
     run=run,

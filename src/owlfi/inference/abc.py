@@ -85,7 +85,7 @@ def rejection_abc(
     ((50, 2), 16004)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws)
+    draws = as_count("draws", draws)
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
     if as_truth("retune", retune):

@@ -28,6 +28,7 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
+from owlfi.inference.search.tangent import designs_calls
 from owlfi.inference.search.ways import USUAL_STEPS, ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
@@ -37,7 +38,7 @@ from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import Expected, OutOfCallsError, calls_made, keep_back, limit_calls
 from owlfi.results import Estimate, announce
 
-_AFTER = 3  # steps with tuned weights, and slopes at the end
+_AFTER = 2  # steps with tuned weights
 
 
 def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
@@ -45,8 +46,8 @@ def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2)
     simulator, few = problem.simulator, comparison_points(rule.m)
     begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
     looked = look_calls(simulator, few, most=False)
-    searched = (refined * USUAL_STEPS + _AFTER) * simulator.slope_calls(rule.m)
-    return begun + looked + searched + DESIGNS * rule.m
+    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
+    return begun + looked + searched + designs_calls(simulator, rule.m, DESIGNS)
 
 
 def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy: str) -> Expected:
@@ -253,7 +254,8 @@ def find_minimum(
     """The work of `minimum_distance`, with everything it finds on its way."""
     problem, rule = as_problem(problem), as_rule(rule)
     _check(method, problem, rule, retune)
-    as_count("starts", starts), as_count("refined", refined), as_count("steps", steps)
+    starts, refined = as_count("starts", starts), as_count("refined", refined)
+    steps = as_count("steps", steps)
     as_truth("whiten", whiten)
     with show_bars(progress):
         quadrature_key, start_key, design_key = split_key(key, 3)

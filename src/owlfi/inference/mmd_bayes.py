@@ -120,11 +120,11 @@ def mmd_bayes(
     ((400, 1), True)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws, 4), as_count("chains", chains), as_count("warmup", warmup, 20)
+    draws, chains = as_count("draws", draws, 4), as_count("chains", chains)
+    warmup, discrepancy = as_count("warmup", warmup, 20), as_discrepancy(discrepancy)
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
-    as_discrepancy(discrepancy)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
     _check_slopes(fit, beta, discrepancy)

@@ -39,7 +39,7 @@ def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expec
     fit = expect_fit(rule, problem)
     if discrepancy == "efficient":
         return Expected(fit, fit + expect_refinement(rule.m, problem) + draws * rule.m)
-    return Expected(fit, fit + draws * _STEPS * problem.simulator.slope_calls(rule.m))
+    return Expected(fit, fit + draws * problem.simulator.search_calls(rule.m, _STEPS))
 
 
 @limit_calls(_expect)
@@ -83,7 +83,7 @@ def posterior_bootstrap(
     (50, 2)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
+    draws, pseudo_samples = as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     _check_strength(prior_strength, as_discrepancy(discrepancy))
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)

@@ -105,7 +105,8 @@ def pseudo_marginal(
     (200, 1)
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    as_count("draws", draws, 5), as_count("chains", chains), as_count("designs", designs)
+    draws, chains = as_count("draws", draws, 5), as_count("chains", chains)
+    designs, warmup = as_count("designs", designs), draws // 5
     check_beta(beta)
     fit_key, bank_key, key = jax.random.split(as_key(key), 3)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
@@ -131,7 +132,6 @@ def pseudo_marginal(
             states = [step(state) for state in states]
             yield states
 
-    warmup = draws // 5
     history = collect(steps(), warmup + draws, "Pseudo-marginal", show=progress)
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))

@@ -6,7 +6,6 @@ restarts can be compared. `minimum_distance` takes far fewer simulator calls.
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_fully
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
@@ -77,7 +77,8 @@ def random_restarts(
     """
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("random_restarts")
-    as_count("starts", starts), as_count("restarts", restarts), as_count("steps", steps)
+    starts, restarts = as_count("starts", starts), as_count("restarts", restarts)
+    steps = as_count("steps", steps)
     chosen = _ADAM if optimizer is None else optimizer
     as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
@@ -162,4 +163,4 @@ def _descend(
     return _Best(thetas, found.values[start], found.slopes[start], int(step))
 
 
-_descend_each = eqx.filter_jit(descend_each)
+_descend_each = compile_fully(descend_each)

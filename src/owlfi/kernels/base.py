@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows, brief, positive
+from owlfi._tools.checks import as_floats, as_rows, brief, positive
 from owlfi._tools.display import write, write_call
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
@@ -44,11 +44,11 @@ class Kernel(eqx.Module):
         """The matrix k(x_i, y_j) of samples (n, d) and (m, d); (n,) is read as n numbers."""
 
     def __call__(self, a: Any, b: Any) -> Float[Array, ""]:
-        a, b = (jnp.atleast_1d(jnp.asarray(point, float)) for point in (a, b))
+        a, b = (jnp.atleast_1d(as_floats(name, at)) for name, at in (("a", a), ("b", b)))
         if a.ndim > 1 or a.shape != b.shape:
             raise ValueError(
-                "a kernel takes two points (d,) with the same number of coordinates, got shapes "
-                f"{a.shape} and {b.shape}; use gram for samples (n, d)"
+                "a kernel takes two points a and b (d,) with the same number of coordinates, got "
+                f"shapes {a.shape} and {b.shape}; use gram for samples (n, d)"
             )
         return self.gram(a[None], b[None])[0, 0]
 
@@ -124,11 +124,11 @@ def _group(kernel: Kernel, *compound: type[Kernel]) -> str:
 
 def as_samples(x: Any, y: Any) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
     """Both as rows of as many columns; (n,) is read as n numbers. Only shapes are looked at."""
-    x, y = (jnp.asarray(rows, float) for rows in (x, y))
+    x, y = (as_floats(name, rows) for name, rows in (("x", x), ("y", y)))
     x, y = (rows[:, None] if rows.ndim == 1 else rows for rows in (x, y))
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
-            "the samples (n, d) and (m, d) of gram must have the same number of columns, "
+            "the samples x (n, d) and y (m, d) of gram must have the same number of columns, "
             f"got shapes {x.shape} and {y.shape}"
         )
     return x, y
@@ -249,7 +249,7 @@ class StretchedKernel(Kernel):
     """k(x / factor, y / factor); made by `k.stretch(factor)`."""
 
     kernel: Kernel
-    factor: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float))
+    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)

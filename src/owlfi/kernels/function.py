@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import brief, is_hashable
+from owlfi._tools.checks import brief, is_hashable, tell_failure
 from owlfi.kernels.base import Kernel, as_samples
 
 
@@ -39,8 +39,7 @@ class FunctionKernel(Kernel):
         except Exception as error:  # of its own, or as NumPy's functions raise for traced points
             raise ValueError(
                 "kernel must be a JAX function of two points (d,) that returns a number, written "
-                f"with jax.numpy instead of numpy, got {brief(self.function)}, which fails with "
-                f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+                f"with jax.numpy instead of numpy, {tell_failure(self.function, error)}"
             ) from error
         if value.shape:
             raise ValueError(

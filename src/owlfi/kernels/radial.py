@@ -81,6 +81,7 @@ class RadialKernel(CoordinateKernel):
         return eqx.tree_at(lambda k: k.lengthscale, self, take(self.lengthscale, coordinates))
 
     def stretch(self, factor: Any) -> "RadialKernel":
+        factor = positive("factor", factor, number=True)
         xp = numpy_for(factor, self.lengthscale)
         stretched = as_jax(xp.asarray(factor) * xp.asarray(self.lengthscale))
         return eqx.tree_at(lambda k: k.lengthscale, self, stretched)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows
+from owlfi._tools.checks import as_covariance, as_rows, positive
 from owlfi.kernels import Kernel, SquaredExponential
 from owlfi.kernels.base import as_samples
 from owlfi.kernels.median_heuristic import median_heuristic
@@ -63,7 +63,11 @@ def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) 
     True
     """
     x = np.asarray(as_rows("observed", observed))
-    covariance = np.atleast_2d(np.cov(x.T) if covariance is None else np.asarray(covariance))
+    factor = positive("scale", scale, number=True)
+    if covariance is None:
+        covariance = np.atleast_2d(np.cov(x.T))
+    else:
+        covariance = np.asarray(as_covariance(covariance, x.shape[1]))
     units = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
     correlation = covariance / units[:, None] / units
     if np.linalg.matrix_rank(correlation, hermitian=True) < x.shape[1]:
@@ -72,5 +76,5 @@ def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) 
             "covariance is not positive definite; leave some columns out"
         )
     matrix = np.linalg.inv(np.linalg.cholesky(correlation)) / units
-    lengthscale = scale * median_heuristic(x @ matrix.T)
+    lengthscale = factor * median_heuristic(x @ matrix.T, name="observed")
     return Transformed(SquaredExponential(lengthscale), jnp.asarray(matrix))

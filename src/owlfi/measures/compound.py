@@ -40,7 +40,7 @@ class Product(Measure):
             raise ValueError(
                 "parts of a Product are separate arguments; write Product(a, b), not a list"
             )
-        measures = [as_measure(part) for part in parts]
+        measures = [as_measure(part, name="each part") for part in parts]
         nested = [m.parts if isinstance(m, Product) else (m,) for m in measures]
         self.parts = tuple(part for group in nested for part in group)
 
@@ -119,12 +119,12 @@ class Mixture(Measure):
     def __init__(self, components: Any, weights: Any):
         try:
             parts = tuple(components)
-        except TypeError:
+        except Exception:  # of its own __iter__, too
             parts = ()
         if not parts:
             found = brief(components)
             raise ValueError(f"components must be one or more measures in a list, got {found}")
-        self.components = tuple(as_measure(part) for part in parts)
+        self.components = tuple(as_measure(part, name="each of components") for part in parts)
         self.weights = as_probabilities(as_array("weights", weights))
         if self.weights.shape != (len(self.components),):
             raise ValueError(

@@ -26,8 +26,10 @@ from owlfi.measures.singularities import (
 )
 
 
-def as_measure(value: Any) -> Measure:
+def as_measure(value: Any, *, name: str = "measure") -> Measure:
     """A measure, or a frozen scipy.stats distribution turned into one.
+
+    name: what errors call it.
 
     Distributions that owlfi has itself become owlfi's, with their closed forms.
 
@@ -39,7 +41,7 @@ def as_measure(value: Any) -> Measure:
         return value
     if not (hasattr(value, "dist") and hasattr(value, "ppf")):
         raise ValueError(
-            "measure must be an owlfi measure such as Uniform(0, 1) or a frozen univariate "
+            f"{name} must be an owlfi measure such as Uniform(0, 1) or a frozen univariate "
             f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {brief(value)}"
         )
     own = _as_own(value)

@@ -11,13 +11,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_array, as_rows, is_traced
+from owlfi._tools.checks import (
+    as_array,
+    as_covariance,
+    as_rows,
+    as_weights,
+    brief,
+    is_traced,
+    tell_failure,
+)
 from owlfi._tools.display import write_arguments
+from owlfi._tools.programs import compile_fully
 from owlfi.measures.base import Measure, as_coordinates
 from owlfi.measures.normal import Normal, ndtri
 
 _CELLS = {1: 4096, 2: 512, 3: 64}  # a coordinate, of a density that is known as a function
-_SYMMETRIC = 1e-8
 
 
 class MultivariateNormal(Measure):
@@ -33,18 +41,10 @@ class MultivariateNormal(Measure):
     covariance: Float[Array, "s s"]
 
     def __init__(self, mean: Any, covariance: Any):
-        self.mean, self.covariance = as_array("mean", mean), as_array("covariance", covariance)
-        if self.mean.ndim != 1 or self.covariance.shape != 2 * self.mean.shape:
-            raise ValueError(
-                f"mean must have shape (s,) and covariance (s, s), got {self.mean.shape} and "
-                f"{self.covariance.shape}"
-            )
-        if not is_traced(self.mean, self.covariance):
-            matrix = np.asarray(self.covariance)
-            scale = np.abs(matrix).max()
-            symmetric = np.allclose(matrix, matrix.T, atol=_SYMMETRIC * scale)
-            if not symmetric or np.linalg.eigvalsh(matrix)[0] <= 0:
-                raise ValueError("covariance must be symmetric and positive definite")
+        self.mean = as_array("mean", mean)
+        if self.mean.ndim != 1 or not self.mean.size:
+            raise ValueError(f"mean must have shape (s,), got shape {self.mean.shape}")
+        self.covariance = as_covariance(covariance, self.dim)
 
     @classmethod
     def of_draws(cls, draws: Any, weights: Any = None) -> "MultivariateNormal":
@@ -53,8 +53,12 @@ class MultivariateNormal(Measure):
         >>> MultivariateNormal.of_draws([[0.0, 0.0], [2.0, 1.0], [1.0, 2.0]]).mean
         Array([1., 1.], dtype=float64)
         """
-        rows = np.asarray(as_rows("draws", draws))
-        shares = np.full(len(rows), 1.0) if weights is None else np.asarray(weights, float)
+        given = as_rows("draws", draws)
+        rows, shares = np.asarray(given), np.ones(len(given))
+        if weights is not None:
+            shares = np.asarray(as_weights("weights", weights, given))
+        if shares.min() < 0 or shares.sum() == 0:
+            raise ValueError(f"weights must be at least 0 and not all 0, got {brief(weights)}")
         return cls(
             np.average(rows, axis=0, weights=shares),
             np.atleast_2d(np.cov(rows.T, aweights=shares)),
@@ -124,7 +128,13 @@ class LogDensity(Measure):
         self.low, self.high = as_array("low", low), as_array("high", high)
         _check_box(self.low, self.high)
         self.on_host = _fails_in_jax(function, self.dim)
-        logs = np.asarray(self._evaluate(_midpoints(self.low, self.high)))
+        try:
+            logs = np.asarray(self._evaluate(_midpoints(self.low, self.high)))
+        except Exception as error:  # of its own, or where it gives no number
+            raise ValueError(
+                "function must be one of a point (s,) that gives the logarithm of a density; "
+                f"{tell_failure(function, error)}"
+            ) from error
         if np.isnan(logs).any() or not np.isfinite(logs.max()):
             raise ValueError(
                 "function must give the logarithm of a density inside the box, got "
@@ -185,7 +195,7 @@ class LogDensity(Measure):
         return _evaluate_each(self.function, jnp.asarray(rows))
 
 
-@eqx.filter_jit
+@compile_fully
 def _evaluate_each(function: Callable[[Any], Any], rows: Float[Array, "n s"]) -> Float[Array, " n"]:
     return jax.vmap(lambda row: jnp.asarray(function(row), float).reshape(()))(rows)
 

@@ -12,7 +12,7 @@ from jax.scipy.special import ndtri as slow_ndtri
 from jaxtyping import Array
 from scipy.special import log_ndtr, ndtri_exp
 
-from owlfi._tools.checks import as_array, is_traced, positive
+from owlfi._tools.checks import as_array, as_numbers, is_traced, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import log_ndtr_difference
 from owlfi.measures.base import LineFamily
@@ -207,6 +207,6 @@ def _end(name: str, value: Any) -> Array:
     """One end of a truncation, which may be infinite."""
     if is_traced(value):
         return jnp.asarray(value, float)
-    ends = np.asarray(value)
-    as_array(name, np.where(np.isinf(ends), 0.0, ends) if ends.dtype.kind == "f" else value)
-    return jnp.asarray(ends, float)
+    ends = as_numbers(name, value)
+    as_array(name, np.where(np.isinf(ends), 0.0, ends))
+    return jnp.asarray(ends)

@@ -5,6 +5,7 @@ from importlib.resources import as_file, files
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.checks import as_count
 from owlfi.problem.observed import read_csv
 
 
@@ -17,7 +18,7 @@ def exchange_rates(n: int = 501) -> Float[Array, "n 1"]:
     (501, 1)
     """
     with as_file(files("owlfi") / "data" / "exchange_rates" / "usd_per_cad.csv") as path:
-        return read_csv(path, ["usd_per_cad"])[:n]
+        return read_csv(path, ["usd_per_cad"])[: as_count("n", n, most=1867)]
 
 
 def daily_changes() -> Float[Array, "1866 1"]:

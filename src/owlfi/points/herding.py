@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_count
+from owlfi._tools.keys import split_key
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, SquaredExponential, squared_distances
 from owlfi.kernels.median_heuristic import median_heuristic
@@ -63,7 +64,7 @@ def support_points(key: PRNGKeyArray, m: int, measure: Any) -> Float[Array, "m s
     (3, 1)
     """
     measure = as_measure(measure)
-    start_key, sample_key = jax.random.split(key)
+    start_key, sample_key = split_key(key)
     start = sobol(start_key, as_count("m", m), measure)
     found = _settle(start, sobol(sample_key, _CANDIDATES, measure))
     return found.clip(*(end[None] for end in measure.support))

@@ -14,7 +14,7 @@ import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import roots_genlaguerre, roots_hermitenorm, roots_jacobi, roots_legendre
 
-from owlfi._tools.checks import MOST_NUMBERS, as_count, check_size
+from owlfi._tools.checks import MOST_NUMBERS, as_count, as_truth, check_size
 from owlfi._tools.keys import numpy_generator
 from owlfi.measures import (
     Beta,
@@ -110,7 +110,7 @@ def lattice(key: PRNGKeyArray, m: int, measure: Any, *, tent: bool = False) -> F
     shift = numpy_generator(key).random(measure.dim)
     multiples = np.arange(m)[:, None] * vector % m  # whole numbers: no rounding builds up
     v = (multiples / m + shift) % 1.0
-    return _to_measure(1 - np.abs(2 * v - 1) if tent else v, measure)
+    return _to_measure(1 - np.abs(2 * v - 1) if as_truth("tent", tent) else v, measure)
 
 
 def tensor_grid(nodes: int, measure: Any) -> Float[Array, "m s"]:

@@ -6,12 +6,12 @@ Both have the same loops and derivatives, so that an algorithm is written once.
 from collections.abc import Callable
 from functools import partial, wraps
 from os import cpu_count
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import is_traced
@@ -20,6 +20,30 @@ from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
 Kind = TypeVar("Kind", bound=Function)
+
+
+class Known(NamedTuple):
+    """Rows at a place and their slopes there, differenced or carried on from another place."""
+
+    v: Float[Array, " p"]
+    y: Float[Array, "m d"]
+    slopes: Float[Array, "p m d"]
+    age: Int[Array, ""]
+    """How many steps ago they were differenced."""
+
+    def is_at(self, v: Float[Array, " p"]) -> bool:
+        """Whether this is the place."""
+        return np.array_equal(self.v, v)
+
+    def carry(self, v: np.ndarray, y: np.ndarray, widths: np.ndarray) -> np.ndarray:
+        """Slopes at v, changed by what they failed to tell of y there (Broyden 1965)."""
+        step, old = v - np.asarray(self.v), np.asarray(self.slopes)
+        with np.errstate(invalid="ignore"):  # where simulations fail
+            untold = y - np.asarray(self.y) - np.tensordot(step, old, 1)
+        along = step / widths**2
+        return old + np.multiply.outer(
+            along / (along @ step), np.nan_to_num(untold, posinf=0, neginf=0)
+        )
 
 
 class InJax:
@@ -52,19 +76,33 @@ class InJax:
         return map_cases(function, shared, cases)
 
     def slopes(
-        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        self,
+        rows: Function,
+        v: Float[Array, " p"],
+        widths: Float[Array, " p"],
+        wanted: Function,
+        known: Known | None,
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
         """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
-        y, tangent = jax.linearize(rows, v)
-        return y, jax.vmap(tangent)(jnp.eye(len(v))), self.slope_runs(len(v))
+        take = _take_slopes if is_traced(rows, v) else _take_slopes_compiled
+        return *take(rows, v), self.slope_runs(len(v))
 
     def slope_runs(self, p: int) -> int:
         """How often that is at most."""
         return 1
 
+    def search_runs(self, p: int, steps: int) -> int:
+        """How often all rows are computed in a search of so many steps."""
+        return steps
+
+    def remember(self, v: Array, y: Array, slopes: Array, known: Known | None) -> Known | None:
+        """What a search keeps of its last place: nothing, where slopes come with the rows."""
+        return None
+
     def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
         """The second derivatives of a function of v."""
-        return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
+        take = _take_bend if is_traced(function, v) else _take_bend_compiled
+        return take(function, v)
 
 
 class OnHost:
@@ -113,22 +151,50 @@ class OnHost:
         return self.map(partial(function, shared), cases)
 
     def slopes(
-        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
-        """By finite differences, which are taken only where y is wanted, and 0 where not."""
-        y, reach, at = rows(v), self.difference * np.asarray(widths), np.asarray(v)
+        self,
+        rows: Function,
+        v: Float[Array, " p"],
+        widths: Float[Array, " p"],
+        wanted: Function,
+        known: Known | None,
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
+        """By finite differences, or from those known at another place; None where y is not wanted.
+
+        Those known at this very place are taken anew where they were carried there.
+        """
+        at, unit = np.asarray(v), np.asarray(widths)
+        if known is not None and known.is_at(v):
+            if known.age == 0:
+                return known.y, known.slopes, 0
+            return known.y, as_jax(self._difference(rows, at, unit)), 2 * len(at)
+        y = rows(v)
         if not wanted(y):
-            return y, as_jax(np.zeros((len(v), *y.shape))), 1
-        slopes = []
+            return y, None, 1
+        if known is not None:
+            return y, as_jax(known.carry(at, np.asarray(y), unit)), 1
+        return y, as_jax(self._difference(rows, at, unit)), 1 + 2 * len(at)
+
+    def _difference(self, rows: Function, at: np.ndarray, widths: np.ndarray) -> np.ndarray:
+        reach, slopes = self.difference * widths, []
         for h, step in zip(reach, np.diag(reach), strict=True):
             up, down = (np.asarray(rows(as_jax(place))) for place in (at + step, at - step))
             with np.errstate(invalid="ignore"):  # ∞ - ∞ where simulations fail
                 slopes.append((up - down) / (2 * h))
-        return y, as_jax(np.stack(slopes)), self.slope_runs(len(v))
+        return np.stack(slopes)
 
     def slope_runs(self, p: int) -> int:
         """How often all rows are computed for slopes at most."""
         return 1 + 2 * p
+
+    def search_runs(self, p: int, steps: int) -> int:
+        """Slopes are taken at its start and its end."""
+        return 2 * self.slope_runs(p) + steps
+
+    def remember(self, v: Array, y: Array, slopes: Array, known: Known | None) -> Known | None:
+        """All, to carry slopes on: differences are many runs."""
+        carried = known is not None and not known.is_at(v)
+        age = known.age + 1 if known is not None and carried else np.int64(0)
+        return Known(v, y, slopes, as_jax(age))
 
     def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
         """Second derivatives are unknown, and taken as 0."""
@@ -152,13 +218,24 @@ class InJaxByStep(OnHost):
         return self.call(generator, theta, u)
 
     def slopes(
-        self, rows: Function, v: Float[Array, " p"], widths: Float[Array, " p"], wanted: Function
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"], int]:
+        self,
+        rows: Function,
+        v: Float[Array, " p"],
+        widths: Float[Array, " p"],
+        wanted: Function,
+        known: Known | None,
+    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
         take_calls(len(jax.eval_shape(rows, v)))
-        return _JAX.slopes(rows, v, widths, wanted)
+        return _JAX.slopes(rows, v, widths, wanted, known)
 
     def slope_runs(self, p: int) -> int:
         return _JAX.slope_runs(p)
+
+    def search_runs(self, p: int, steps: int) -> int:
+        return _JAX.search_runs(p, steps)
+
+    def remember(self, v: Array, y: Array, slopes: Array, known: Known | None) -> Known | None:
+        return _JAX.remember(v, y, slopes, known)
 
     def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
         return _JAX.bend(function, v)
@@ -192,6 +269,19 @@ def compile_where_it_runs(function: Kind) -> Kind:
 def _call(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)
+
+
+def _take_slopes(rows: Function, v: Array) -> tuple[Array, Array]:
+    y, tangent = jax.linearize(rows, v)
+    return y, jax.vmap(tangent)(jnp.eye(len(v)))
+
+
+def _take_bend(function: Function, v: Array) -> Array:
+    return jax.lax.map(jax.linearize(jax.grad(function), v)[1], jnp.eye(len(v)))
+
+
+_take_slopes_compiled = compile_quickly(_take_slopes)
+_take_bend_compiled = compile_quickly(_take_bend)
 
 
 def _stack(*arrays: Array) -> Array:

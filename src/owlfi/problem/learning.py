@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_rows
+from owlfi._tools.programs import compile_fully
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, by_scores, scores_of
 from owlfi.points.sequences import sobol
@@ -120,7 +120,7 @@ def _learn_from_slopes(
     return Learned(rotate(law, leading_directions(np.concatenate(bounded))), t * rows)
 
 
-@eqx.filter_jit
+@compile_fully
 def _pull_back(
     simulator: Simulator, k: Kernel, theta: Array, u: Array, probes: Float[Array, "e c"]
 ) -> tuple[Float[Array, "m d"], Float[Array, "e m s"]]:
@@ -158,7 +158,9 @@ def _scale_each(
     if k.mapped()[1].distance_coordinates() is None:
         distances = [spread_of(_see(k, as_jax(rows)), 1.0) for rows in y]
         return 1 / np.array(distances)[:, None, None]
-    return np.ones((len(y), 1, 1)) if observed is None else spread_factors(k, observed, y)
+    if observed is None:
+        return np.ones((len(y), 1, 1))
+    return spread_factors(k, as_rows("observed", observed, y.shape[-1]), y)
 
 
 def _draw_each(key: Key[Array, ""], measure: Measure, t: int, rows: int) -> Float[Array, "t m s"]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_array, as_kind, as_names, as_rows
+from owlfi._tools.checks import as_array, as_count, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
@@ -43,7 +43,9 @@ class Prior(eqx.Module):
         if not marginals:
             raise ValueError("prior has no parameters; give Prior(name=measure, ...)")
         self.names = as_parameters(marginals)
-        self.marginals = tuple(as_measure(marginal) for marginal in marginals.values())
+        self.marginals = tuple(
+            as_measure(each, name=f"the prior of {name}") for name, each in marginals.items()
+        )
         for name, marginal in zip(self.names, self.marginals, strict=True):
             if marginal.dim != 1:
                 raise ValueError(
@@ -119,7 +121,7 @@ class Prior(eqx.Module):
 
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n independent draws, a column for each name."""
-        return self.measure.sample(key, n)
+        return self.measure.sample(key, as_count("n", n))
 
     def log_density(self, theta: Any) -> Float[Array, "..."]:
         """The log density at theta (..., p), -inf outside the support."""
@@ -138,7 +140,7 @@ class Prior(eqx.Module):
 
     def starts(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n points spread evenly over the prior, where searches may begin."""
-        return sobol(key, n, self.measure)
+        return sobol(key, as_count("n", n), self.measure)
 
     def from_uniform(self, v: Any) -> Float[Array, "n p"]:
         """Parameters (n, p) from points of the unit cube, by the quantiles of each."""
@@ -222,6 +224,7 @@ class Prior(eqx.Module):
 
         Raises ValueError for a part of parameters that depend on each other, or in another order.
         """
+        names = as_names("names", names)
         groups, taken, left = self.groups, list[Measure](), names
         while left:
             group, measure = next((g for g in groups if g[0][:1] == left[:1]), ((), None))

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung
-from owlfi._tools.checks import as_kind, as_rows, is_traced
+from owlfi._tools.checks import as_kind, as_rows, as_truth, is_traced
 from owlfi._tools.display import html_table, join, write_facts
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import show_bars
@@ -25,7 +25,7 @@ from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.simulations import Simulations, check_determined
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.problem.summaries import observe_summaries, summarise
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 
 class Problem(eqx.Module):
@@ -81,7 +81,7 @@ class Problem(eqx.Module):
         columns: Sequence[str] | None = None,
         progress: bool = False,
     ):
-        self.simulator = as_simulator(simulator)
+        self.simulator, shown = as_simulator(simulator), as_truth("progress", progress)
         self.observed, names = observe(observed)
         self.prior = _prior_of(simulator, prior)
         _check_dimension(self.simulator, self.observed)
@@ -91,7 +91,7 @@ class Problem(eqx.Module):
         self.columns = name_columns(names if columns is None else columns, self.observed.shape[1])
         self.median = data_kernel is None
         if data_kernel is None:
-            with show_bars(progress):
+            with show_bars(shown):
                 self.data_kernel = self._default_kernel(self.observed)
         else:
             self.data_kernel = as_kernel(data_kernel)
@@ -195,7 +195,7 @@ class Problem(eqx.Module):
         y: simulated on the points of the quadrature, at any number of thetas. Rows of a simulator
             without its summaries go through `summarise` first.
         """
-        data_term = self.data_term(quadrature.unbiased)
+        data_term = self.data_term(as_quadrature(quadrature).unbiased)
         return squared_mmd(self.data_kernel, y, self.observed, quadrature, data_term=data_term)
 
     def data_term(self, unbiased: bool = False) -> Float[Array, ""]:
@@ -211,8 +211,10 @@ class Problem(eqx.Module):
             size = next_rung(len(self.observed))  # rows of share 0: one program for other n
             shares = np.full(len(self.observed), 1 / len(self.observed))
             sample = fill_rows(self.observed, size), fill_rows(shares, size, 0.0)
-            own, single = _sum_own(self.data_kernel, *sample)
-        return np.asarray(own), np.asarray(single)
+            own, single = (np.asarray(part) for part in _sum_own(self.data_kernel, *sample))
+        if not np.isfinite(own):
+            raise ValueError(f"data_kernel must give finite numbers, got {own} as their sum over x")
+        return own, single
 
     def _sum_own(self) -> tuple[Array, Array]:
         """Σ k(x_i, x_j) / n² and Σ k(x_i, x_i) / n."""

@@ -14,6 +14,7 @@ from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.points.sequences import sobol
+from owlfi.problem.edge import as_theta
 from owlfi.problem.learning import learn_coordinates
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import Simulations, simulate
@@ -109,7 +110,7 @@ def recommend(
 
 def _choose_theta(simulator: Simulator, theta: Any) -> Any:
     if theta is not None:
-        return theta
+        return as_theta(theta, simulator.parameters)
     if simulator.theta is not None:
         return simulator.theta
     if simulator.prior is None:

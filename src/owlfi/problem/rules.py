@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_kind, brief
+from owlfi._tools.checks import as_count, as_kind, brief, tell_failure
 from owlfi._tools.keys import split_key
 from owlfi.kernels import Kernel
-from owlfi.measures import Measure
+from owlfi.measures import Measure, as_points
 from owlfi.points.sequences import SEQUENCES, iid, sobol
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import MOST_CHECK_CALLS
@@ -107,6 +107,22 @@ def _as_point_set(points: Any) -> Points:
     return points
 
 
+def _draw_points(points: Points, key: Key[Array, ""], m: int, measure: Measure) -> Array:
+    """Those of a point set, which may be a user's own function."""
+    try:
+        drawn = points(key, m, measure)
+    except ValueError:  # in words
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"points must be a function of a key, m and a measure, {tell_failure(points, error)}"
+        ) from error
+    u = as_points("points", drawn, measure)
+    if len(u) != m:
+        raise ValueError(f"points must give m = {m} rows, got shape {u.shape}")
+    return u
+
+
 class VStatistic(Rule):
     """Equal weights 1/m: what everyone else does.
 
@@ -122,7 +138,7 @@ class VStatistic(Rule):
         return self.points is iid
 
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
-        u = self.points(key, self.m, as_problem(problem).simulator.measure)
+        u = _draw_points(self.points, key, self.m, as_problem(problem).simulator.measure)
         return unweighted(u, independent=self.independent)
 
     def redraw(
@@ -227,7 +243,7 @@ class OptimallyWeighted(Rule):
         point_key, theta_key = split_key(key)
         measure = as_problem(problem).simulator.measure
         if not (measure.smooth and self.tuned):
-            return self._untuned(measure, self.points(point_key, self.m, measure))
+            return self._untuned(measure, _draw_points(self.points, point_key, self.m, measure))
         thetas = problem.prior.sample(theta_key, self.thetas)
         tune = tune_learned_design if self._learns(measure) else tune_design
         return tune(point_key, problem, self.points, self.m, thetas)

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for, take_rows
-from owlfi._tools.checks import as_array, as_kind, check_memory
+from owlfi._tools.checks import as_array, as_count, as_kind, as_truth, brief, check_memory
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.problem.spending import tell_cost
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 CHECK_CALLS = 4
 """Rows that the simulator computes to show that y is determined by theta and u."""
@@ -45,15 +45,22 @@ class Simulations(eqx.Module):
     """What is wrong with them, for the results of methods."""
 
     def at(self, chosen: Any) -> "Simulations":
-        """Those at some of the thetas; the calls stay those of all."""
+        """Those at some of the thetas; the calls stay those of all.
+
+        chosen: their places, or True or False for each theta; ValueError for anything else.
+        """
+        chosen = _as_places(chosen, len(self.thetas))
         importance = None if self.importance is None else take_rows(self.importance, chosen)
         thetas, y = (take_rows(array, chosen) for array in (self.thetas, self.y))
         parts = thetas, self.quadrature.at(chosen), y
         return Simulations(*parts, self.calls, importance, self.warnings)
 
     def join(self, *more: "Simulations") -> "Simulations":
-        """These and more on the same design, all from the prior."""
-        parts = (self, *more)
+        """These and more on the same design, all from the prior; ValueError for other things."""
+        parts = (self, *(as_simulations("more", each) for each in more))
+        shapes = {(part.thetas.shape[1:], part.y.shape[1:]) for part in parts}
+        if len(shapes) > 1:
+            raise ValueError("more must be simulations of the same simulator on as many points")
         thetas = as_jax(np.concatenate([part.thetas for part in parts]))
         y = as_jax(np.concatenate([part.y for part in parts]))
         told = tuple(sentence for part in parts for sentence in part.warnings)
@@ -93,13 +100,27 @@ def simulate(
     ((2, 3, 1), 10)
     """
     thetas, u = as_design(as_simulator(simulator), thetas, quadrature)
-    checked = 0
-    if check:
+    columns = None if columns is None else as_count("columns", columns)
+    keep_failed, checked = as_truth("keep_failed", keep_failed), 0
+    if as_truth("check", check):
         checked = check_determined(simulator, thetas, u if u.ndim == 2 else u[0], columns)
     y = _run_each(simulator, thetas, u, columns if keep_failed else None)
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
+
+
+def _as_places(chosen: Any, count: int) -> np.ndarray:
+    try:
+        places = np.arange(count)[chosen if isinstance(chosen, slice) else np.asarray(chosen)]
+    except Exception:  # of its own __array__, too
+        places = np.array(0)
+    if places.ndim != 1:
+        raise ValueError(
+            f"chosen must be places among the {count} thetas, or True or False for each, "
+            f"got {brief(chosen)}"
+        )
+    return places
 
 
 def as_simulations(name: str, runs: Any) -> Simulations:
@@ -116,12 +137,9 @@ def as_design(
     of another number than the thetas, and simulations beyond memory.
     """
     thetas = as_thetas(thetas, simulator.parameters)
-    if not isinstance(quadrature, Quadrature):
-        raise ValueError(
-            "quadrature must be a Quadrature, such as optimal_weights(...) or equal_weights(...), "
-            f"got {type(quadrature).__name__}"
-        )
-    u = as_points("quadrature.points", quadrature.points, simulator.measure, batched=True)
+    u = as_points(
+        "quadrature.points", as_quadrature(quadrature).points, simulator.measure, batched=True
+    )
     if u.ndim > 3 or (u.ndim == 3 and u.shape[0] != thetas.shape[0]):
         raise ValueError(
             f"quadrature must hold one design, or one for each of the {thetas.shape[0]} thetas, "

@@ -7,13 +7,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_kind, as_truth, brief
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
-from owlfi.problem.jax_or_host import Runtime, choose_runtime
+from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.record import describe_recorded, record
@@ -67,12 +69,7 @@ class Simulator(eqx.Module):
         self.generator = generator
         self.measure = as_measure(measure)
         self.parameters = as_parameters(parameters)
-        if prior is not None and as_prior(prior).names != self.parameters:
-            raise ValueError(
-                f"prior has the parameters {prior.names}, the simulator {self.parameters}; name "
-                "the same ones in the same order"
-            )
-        self.prior = prior
+        self.prior = None if prior is None else _as_prior_of(self.parameters, prior)
         self.theta = None if theta is None else as_theta(theta, self.parameters)
         self.on_host = self._fails_in_jax() if on_host is None else as_truth("on_host", on_host)
 
@@ -124,11 +121,11 @@ class Simulator(eqx.Module):
         names = as_parameters(parameters)
         found = record(
             function,
-            prior,
-            theta,
+            None if prior is None else _as_prior_of(names, prior),
+            None if theta is None else as_theta(theta, names),
             argument=argument,
             draws=draws,
-            vectorised=vectorised,
+            vectorised=as_truth("vectorised", vectorised),
             workers=workers,
         )
         return cls(
@@ -193,21 +190,27 @@ class Simulator(eqx.Module):
         widths: Float[Array, " p"],
         columns: int,
         wanted: Callable[[Array], Any],
+        known: Known | None = None,
     ) -> "RowsWithSlopes":
         """y at theta_of(v) and its derivatives by each entry of v.
 
         Exact in JAX. On the host they are finite differences on the same noise, by a small share of
         the widths and at 2p more runs of all points, made only where y is `wanted`, 0 where not.
+        known: what was seen at another place, whose slopes are carried on to this one instead.
         """
-        y, slopes, runs = self.runtime.slopes(
-            lambda at: self.attempt(theta_of(at), u, columns), v, widths, wanted
-        )
-        taken = runs == self.runtime.slope_runs(len(v))
-        return RowsWithSlopes(y, slopes, taken, runs * len(u))
+        rows = Partial(_attempt_at, self, theta_of, u, columns)
+        y, slopes, runs = self.runtime.slopes(rows, v, widths, wanted, known)
+        filled = as_jax(np.zeros((len(v), *y.shape))) if slopes is None else slopes
+        seen = self.runtime.remember(v, y, filled, known)
+        return RowsWithSlopes(y, filled, slopes is not None, runs * len(u), seen)
 
     def slope_calls(self, m: int) -> int:
         """The rows that it computes at most for m rows with slopes."""
         return m * self.runtime.slope_runs(len(self.parameters))
+
+    def search_calls(self, m: int, steps: int) -> int:
+        """The rows that a search of so many steps computes on m points."""
+        return m * self.runtime.search_runs(len(self.parameters), steps)
 
     def bend(
         self,
@@ -217,7 +220,7 @@ class Simulator(eqx.Module):
         theta_of: Callable[[Array], Array],
     ) -> Float[Array, "p p"]:
         """The second derivatives of Σ direction · y by v; on the host unknown, and taken as 0."""
-        return self.runtime.bend(lambda at: jnp.vdot(direction, self.rows(theta_of(at), u)), v)
+        return self.runtime.bend(Partial(_weigh_rows, self, theta_of, u, direction), v)
 
     def derivative_calls(self, calls: int) -> int:
         """How many derivatives of a row by one parameter came with so many rows with slopes."""
@@ -305,6 +308,15 @@ class Simulator(eqx.Module):
         )
 
 
+# Functions of v as trees of arrays, for programs that serve them all.
+def _attempt_at(simulator: Simulator, theta_of: Any, u: Array, columns: int, v: Array) -> Array:
+    return simulator.attempt(theta_of(v), u, columns)
+
+
+def _weigh_rows(simulator: Simulator, theta_of: Any, u: Array, weights: Array, v: Array) -> Array:
+    return jnp.vdot(weights, simulator.rows(theta_of(v), u))
+
+
 class RowsWithSlopes(NamedTuple):
     """Simulations on all points of a design, and what they took."""
 
@@ -314,6 +326,17 @@ class RowsWithSlopes(NamedTuple):
     """Whether the slopes are known."""
     calls: int
     """Rows that the simulator computed."""
+    known: Known | None
+    """What a search keeps of it."""
+
+
+def _as_prior_of(names: tuple[str, ...], prior: Any) -> Prior:
+    if as_prior(prior).names != names:
+        raise ValueError(
+            f"prior has the parameters {prior.names}, the simulator {names}; name the same ones in "
+            "the same order"
+        )
+    return prior
 
 
 def as_simulator(simulator: Any) -> Simulator:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.checks import as_rows, brief
+from owlfi._tools.checks import as_rows, brief, tell_failure
 from owlfi._tools.programs import compile_quickly
 from owlfi.problem.simulator import Generator, Simulator
 
@@ -90,7 +90,12 @@ def _by_name(summaries: Any) -> dict[str, Function]:
 
 
 def _observe(name: str, function: Function, rows: np.ndarray) -> Float[np.ndarray, "n q"]:
-    values = _as_columns(np.asarray(function(rows), float))
+    try:
+        values = _as_columns(np.asarray(function(rows), float))
+    except Exception as error:  # of its own, or where it gives no numbers
+        raise ValueError(
+            f"summaries: {name} must give numbers for rows (n, d), {tell_failure(function, error)}"
+        ) from error
     if values.ndim != 2 or len(values) != len(rows) or not values.size:
         raise ValueError(
             f"summaries: {name} must give one row for each of the {len(rows)} rows of observed, "

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from owlfi._tools.checks import brief
+from owlfi._tools.checks import as_kind, brief
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.problem.simulations import Simulations
@@ -45,6 +45,8 @@ def without_failures(
     """
     failed = np.asarray(failed, bool)
     check_way(on_failure)
+    if base_kernel is not None:
+        as_kind("base_kernel", base_kernel, Kernel, "a kernel such as SquaredExponential(1.0)")
     if not failed.any():
         return runs
     usable = ~failed.any(1) if on_failure == "reject" else ~failed.all(1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi.problem.edge import as_theta
 from owlfi.results.result import Result
 
 
@@ -45,7 +46,7 @@ class Distribution(Result):
 
     def scores_of(self, theta: Any) -> Float[np.ndarray, " p"]:
         """How many standard deviations theta (p,) lies above the center."""
-        away = np.asarray(theta) - self.center
+        away = np.asarray(as_theta(theta, self.names)) - self.center
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(away == 0, 0.0, away / self._sides(away))
 

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Key
 from scipy.special import ndtr, ndtri
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count
 from owlfi._tools.keys import numpy_generator
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
@@ -110,7 +111,7 @@ class Estimate(Distribution):
 
     def resample(self, key: Key[Array, ""], n: int) -> Float[np.ndarray, "n p"]:
         """n normal draws around the estimate; NaN where its errors are not finite."""
-        covariance = np.asarray(self.covariance)
+        n, covariance = as_count("n", n), np.asarray(self.covariance)
         if not np.isfinite(covariance).all():
             return np.full((n, len(self.names)), np.nan)
         values, vectors = np.linalg.eigh(covariance)

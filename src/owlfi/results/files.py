@@ -4,8 +4,7 @@ import json
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ import numpy as np
 from owlfi._tools.checks import as_path
 from owlfi._tools.files import write_whole
 from owlfi._tools.forks import refuse_after_fork
+from owlfi.results.fields import check_value
 
 Kind = TypeVar("Kind")
 _KINDS: dict[str, Any] = {}
@@ -68,9 +68,7 @@ def _check_values(kind: Any, values: dict[str, Any]) -> None:
     """ValueError for values of other types, or shapes that do not fit together."""
     hints, sizes = get_type_hints(kind), {"p": len(values["names"])}
     for name, value in values.items():
-        if not _fits(value, hints[name], sizes):
-            found = getattr(value, "shape", None) or type(value).__name__
-            raise ValueError(f"{name} must be {hints[name]}, got {found}")
+        check_value(name, value, hints[name], sizes)
     for name in kind.never_empty:
         if not np.size(values.get(name, 0)):
             raise ValueError(f"{name} is empty")
@@ -86,22 +84,6 @@ def _try_out(result: Any) -> None:
         warnings.simplefilter("ignore")  # of NaN, which results may have
         result.summary()
         repr(result)
-
-
-def _fits(value: Any, hint: Any, sizes: dict[str, int]) -> bool:
-    """Whether a value is of a type; arrays by the sizes of their axes, which are noted by name."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, one, sizes) for one in get_args(hint))
-    if not hasattr(hint, "dim_str"):
-        if isinstance(value, bool):
-            return hint is bool
-        return isinstance(value, (float, int) if hint is float else get_origin(hint) or hint)
-    axes = hint.dim_str.split()
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.ndim != len(axes):
-        return False
-    known = [int(axis) if axis.isdigit() else sizes.get(axis) for axis in axes]
-    sizes |= {axis: size for axis, size in zip(axes, value.shape, strict=True) if axis not in sizes}
-    return all(size in (None, n) for size, n in zip(known, value.shape, strict=True))
 
 
 def register(kind: type[Kind]) -> type[Kind]:

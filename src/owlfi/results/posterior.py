@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count, brief, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.problem.simulator import Simulator
+from owlfi.problem.edge import as_theta
+from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
 from owlfi.results.tables import as_level, table_rows, write_numbers
@@ -46,7 +48,8 @@ class Posterior(Distribution):
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.chains < 1 or len(self.draws) % self.chains:
+        super().__post_init__()
+        if len(self.draws) % as_count("chains", self.chains):
             raise ValueError(
                 f"{len(self.draws)} draws are not those of {self.chains} chains; "
                 "give as many for each"
@@ -69,7 +72,9 @@ class Posterior(Distribution):
         return as_jax(np.sqrt(np.diag(self.covariance)))
 
     def quantile(self, level: float) -> Float[Array, " p"]:
-        """The weighted quantile of each parameter."""
+        """The weighted quantile of each parameter, at a level from 0 to 1."""
+        if not 0 <= plain_number("level", level) <= 1:
+            raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
         draws, weights = np.asarray(self.draws), np.asarray(self.weights)
         return as_jax(np.array([_quantile(column, weights, level) for column in draws.T]))
 
@@ -92,13 +97,13 @@ class Posterior(Distribution):
         return float(1 / np.sum(np.asarray(self.weights) ** 2))
 
     def level_of(self, theta: Any) -> Float[np.ndarray, " p"]:
-        draws, at = np.asarray(self.draws), np.asarray(theta)[None]
+        draws, at = np.asarray(self.draws), np.asarray(as_theta(theta, self.names))[None]
         return np.asarray(self.weights) @ ((draws < at) + 0.5 * (draws == at))
 
     def resample(self, key: Key[Array, ""], n: int) -> Float[Array, "n p"]:
         """n draws of equal weight."""
         shares = np.asarray(self.weights) / np.sum(np.asarray(self.weights))
-        chosen = numpy_generator(key).choice(len(shares), n, p=shares)
+        chosen = numpy_generator(key).choice(len(shares), as_count("n", n), p=shares)
         return as_jax(np.asarray(self.draws)[chosen])
 
     def predictive(
@@ -106,9 +111,10 @@ class Posterior(Distribution):
     ) -> Float[Array, "samples rows d"]:
         """Data sets of `rows` rows, each simulated at a draw of the posterior."""
         theta_key, noise_key = jax.random.split(as_key(key))
-        keys = jax.random.split(noise_key, samples)
+        keys = jax.random.split(noise_key, as_count("samples", samples))
+        rows, measure = as_count("rows", rows), as_simulator(simulator).measure
         pairs = zip(self.resample(theta_key, samples), keys, strict=True)
-        return jnp.stack([simulator(t, simulator.measure.sample(k, rows)) for t, k in pairs])
+        return jnp.stack([simulator(t, measure.sample(k, rows)) for t, k in pairs])
 
     def _table(self) -> list[list[str]]:
         levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}

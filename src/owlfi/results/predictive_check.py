@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Array, Float
 
+from owlfi._tools.checks import as_count
 from owlfi._tools.display import count, join
 from owlfi.results.files import register
 from owlfi.results.result import Result
@@ -63,11 +64,12 @@ class PredictiveCheck(Result):
         """The numbers of the observed rows that fit worst, with their scores."""
         scores = np.asarray(self.row_scores)
         rows = self.about.get("rows", range(len(scores)))
-        order = np.argsort(-np.abs(scores))[:most]
+        order = np.argsort(-np.abs(scores))[: as_count("most", most, 0)]
         return [(int(rows[i]), float(scores[i])) for i in order]
 
     def worst_columns(self, most: int = _WORST) -> list[tuple[str, float]]:
         """The columns that fit worst, with their p-values."""
+        most = as_count("most", most, 0)
         if self.column_p_values is None:
             return []
         values = np.asarray(self.column_p_values)

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from owlfi._tools.checks import as_count, as_names, as_path, brief
 from owlfi._tools.display import count, html_table, html_with_lines, write_facts
+from owlfi.results.fields import read_arrays
 from owlfi.results.files import save
 from owlfi.results.tables import align
+
+_MOST_CALLS = 2**63 - 1
 
 
 class Result(abc.ABC):
@@ -22,6 +26,13 @@ class Result(abc.ABC):
     """Fields of which a file has all or none."""
     never_empty: ClassVar[tuple[str, ...]] = ()
     """Arrays without which there is nothing to show."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for fields that are not what they should be."""
+        object.__setattr__(self, "names", as_names("names", self.names))
+        object.__setattr__(self, "calls", as_count("calls", self.calls, 0, most=_MOST_CALLS))
+        for name, array in read_arrays(self).items():
+            object.__setattr__(self, name, array)
 
     @abc.abstractmethod
     def __getitem__(self, name: str) -> Any:
@@ -82,11 +93,12 @@ class Result(abc.ABC):
 
     def _place(self, name: str) -> int:
         """Where a parameter stands among the others."""
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
+            asked = name if isinstance(name, str) else brief(name)
             known = f"the result has {', '.join(self.names)}" if self.names else "there is none"
-            raise KeyError(f"there is no parameter {name}; {known}")
+            raise KeyError(f"there is no parameter {asked}; {known}")
         return self.names.index(name)
 
     def save(self, path: Any) -> Path:
         """Write a file that `owlfi.load` reads."""
-        return save(self, path)
+        return save(self, as_path("path", path))

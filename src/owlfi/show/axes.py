@@ -1,13 +1,15 @@
 """Axes to draw on: those that are given, or new ones."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from owlfi._tools.checks import as_count, brief, positive
+
 WIDE = 4  # axes in a row
+_MOST = 100  # rows or columns of axes
 
 
 def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
@@ -16,6 +18,10 @@ def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
     >>> new_axes(2, 3).shape
     (2, 3)
     """
+    rows, columns = (
+        as_count(name, value, most=_MOST) for name, value in (("rows", rows), ("columns", columns))
+    )
+    size = float(positive("size", size, number=True))
     figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
     return figure.subplots(rows, columns, squeeze=False)
 
@@ -33,9 +39,13 @@ def as_axes(axes: Any, rows: int, columns: int) -> np.ndarray:
     """Those given, or new ones, as an array of so many; ValueError for another number."""
     if axes is None:
         return new_axes(rows, columns).ravel()
-    given = np.asarray([axes] if not isinstance(axes, Sequence | np.ndarray) else axes).ravel()
-    if given.size != rows * columns:
-        raise ValueError(f"axes must hold {rows * columns} axes, got {given.size}")
+    try:
+        given = np.asarray(axes, object).ravel()
+    except Exception:  # of its own __array__
+        given = np.empty(0)
+    if given.size != rows * columns or not all(isinstance(each, Axes) for each in given):
+        found = f"{given.size}: {brief(axes)}"
+        raise ValueError(f"axes must hold {rows * columns} axes, got {found}")
     return given
 
 

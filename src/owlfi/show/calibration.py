@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import ndtri
 
+from owlfi._tools.checks import as_kind
 from owlfi.results.calibration import Calibration
 from owlfi.results.uniformity import binomial_band
 from owlfi.show.axes import as_axes, hide_frame
@@ -26,7 +27,7 @@ def ranks(calibration: Calibration, axes: Any = None) -> np.ndarray:
     >>> ranks(known).shape
     (1,)
     """
-    axes = as_axes(axes, 1, len(calibration.names))
+    axes = as_axes(axes, 1, len(_as_calibration(calibration).names))
     n = calibration.data_sets
     bins = int(np.clip(n // _FEWEST, 4, 20))
     low, high = _bar_band(n, bins)
@@ -51,7 +52,7 @@ def coverage(calibration: Calibration, ax: Axes | None = None) -> Axes:
     'level of the interval'
     """
     axis: Axes = as_axes(ax, 1, 1)[0]
-    at, n = np.linspace(0, 1, _POINTS), calibration.data_sets
+    at, n = np.linspace(0, 1, _POINTS), _as_calibration(calibration).data_sets
     counts = np.outer(at, [n]).round().astype(int)[:, 0]
     bands = np.array([binomial_band(int(k), n) for k in counts]) - at[:, None]
     axis.fill_between(at, *bands.T, color="0.85", linewidth=0)
@@ -68,6 +69,10 @@ def coverage(calibration: Calibration, ax: Axes | None = None) -> Axes:
     axis.legend(frameon=False, fontsize=7)
     hide_frame(axis)
     return axis
+
+
+def _as_calibration(calibration: Any) -> Calibration:
+    return as_kind("calibration", calibration, Calibration, "a Calibration")
 
 
 def _bar_band(n: int, bins: int) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from owlfi._tools.checks import as_kind
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.show.axes import hide_frame, new_axes
 
@@ -26,6 +27,7 @@ def check(found: PredictiveCheck) -> Figure:
     >>> len(check(PredictiveCheck(("squared MMD",), *parts)).axes)
     1
     """
+    as_kind("found", found, PredictiveCheck, "what owlfi.check gives")
     x, y = np.asarray(found.x), np.asarray(found.replicates)
     d = x.shape[1]
     if d > _MOST_SINGLE:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.checks import as_count
 from owlfi.measures import Rotated
 from owlfi.show.axes import as_axes, hide_frame
 from owlfi.weights.quadrature import Quadrature
@@ -29,8 +30,8 @@ def directions(learned: Any, axes: Any = None, *, count: int = 3, paths: int = 1
             f"learned has no directions ({type(learned).__name__}); use OptimallyWeighted or "
             "Adaptive with coordinates='learned', or learn_coordinates(...).measure"
         )
-    axes = as_axes(axes, 1, paths)
-    vectors = noise.rotation.directions[:, :count].T
+    axes = as_axes(axes, 1, as_count("paths", paths, most=noise.dim))
+    vectors = noise.rotation.directions[:, : as_count("count", count)].T
     for j, ax in enumerate(axes):
         for vector, share in zip(vectors, np.asarray(noise.shares), strict=False):
             ax.plot(vector[j::paths], label=f"{share:.1%}")

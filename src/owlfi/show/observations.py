@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from owlfi._tools.checks import as_kind
 from owlfi.results import Estimate
 from owlfi.show.axes import as_axes, hide_frame
 
@@ -25,6 +26,7 @@ def observations(estimate: Estimate, ax: Any = None) -> Axes:
     >>> observations(estimate).get_yscale()
     'log'
     """
+    as_kind("estimate", estimate, Estimate, "an Estimate")
     if estimate.chances is None or estimate.left_out is None or estimate.influence is None:
         raise ValueError(
             "the estimate knows nothing of single observations; minimum_distance(..., "

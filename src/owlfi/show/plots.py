@@ -6,14 +6,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from owlfi.problem.problem import Problem
+from owlfi._tools.checks import as_array, as_kind
+from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.show.axes import as_axes, hide_frame, new_axes
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
 from owlfi.show.observations import observations
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 __all__ = [
     "check",
@@ -48,11 +49,14 @@ def marginals(
     >>> marginals(Posterior(("a",), draws, jnp.full(20, 0.05)), truth=[0.5]).shape
     (1,)
     """
+    posterior, at = _as_posterior(posterior, truth)
+    if label is not None:
+        as_kind("label", label, str, "a text")
     axes = as_axes(axes, 1, len(posterior.names))
     for j, (ax, name) in enumerate(zip(axes, posterior.names, strict=True)):
         _histogram(ax, posterior, j, label)
-        if truth is not None:
-            ax.axvline(float(np.asarray(truth)[j]), **_TRUTH)
+        if at is not None:
+            ax.axvline(at[j], **_TRUTH)
         ax.set_xlabel(name)
         ax.set_yticks([])
         hide_frame(ax)
@@ -69,6 +73,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
     >>> pairs(Posterior(("a", "b"), draws, jnp.full(20, 0.05))).shape
     (2, 2)
     """
+    posterior, at = _as_posterior(posterior, truth)
     p = len(posterior.names)
     axes = as_axes(axes, p, p).reshape(p, p)
     draws, sizes = np.asarray(posterior.draws), np.asarray(posterior.weights)
@@ -80,10 +85,10 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
             ax.set_yticks([])
         else:
             ax.scatter(draws[:, j], draws[:, i], 4 * sizes / sizes.max(), color="C0", alpha=0.5)
-        if truth is not None and j <= i:
-            ax.axvline(float(np.asarray(truth)[j]), **_TRUTH)
+        if at is not None and j <= i:
+            ax.axvline(at[j], **_TRUTH)
             if j < i:
-                ax.axhline(float(np.asarray(truth)[i]), **_TRUTH)
+                ax.axhline(at[i], **_TRUTH)
         ax.set_xlabel(posterior.names[j] if i == p - 1 else "")
         ax.set_ylabel(posterior.names[i] if j == 0 and i > 0 else "")
         hide_frame(ax)
@@ -101,6 +106,7 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     >>> len(ax.lines)
     2
     """
+    as_kind("result", result, Estimate | Posterior, "an Estimate or a Posterior")
     axes = as_axes(axes, 1, len(result.names))
     if isinstance(result, Estimate):
         if result.trace_thetas is None:
@@ -126,10 +132,12 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
     >>> predictive(Problem(model, x), np.stack([x, x + 0.1])).shape
     (1,)
     """
-    x = np.asarray(problem.observed)
+    x, y = np.asarray(as_problem(problem).observed), np.asarray(as_array("samples", samples))
+    if y.ndim != 3 or y.shape[2] != x.shape[1] or not y.size:
+        raise ValueError(f"samples must have shape (samples, rows, {x.shape[1]}), got {y.shape}")
     axes = as_axes(axes, 1, x.shape[1])
     for j, ax in enumerate(axes):
-        draw_column(ax, x[:, j], np.asarray(samples)[..., j], problem.columns[j])
+        draw_column(ax, x[:, j], y[..., j], problem.columns[j])
     axes[0].legend(frameon=False)
     return axes
 
@@ -145,7 +153,7 @@ def weights(quadrature: Quadrature, ax: Axes | None = None) -> Axes:
     'weight'
     """
     axis: Axes = as_axes(ax, 1, 1)[0]
-    u, w = np.asarray(quadrature.points), np.asarray(quadrature.weights)
+    u, w = np.asarray(as_quadrature(quadrature).points), np.asarray(quadrature.weights)
     if u.ndim != 2:
         raise ValueError(f"quadrature must hold one design, got points of shape {u.shape}")
     axis.vlines(u[:, 0], 0, w, color="C0", linewidth=0.8)
@@ -163,6 +171,7 @@ def null_histogram(test: HypothesisTest) -> Figure:
     >>> len(null_histogram(test).axes)
     1
     """
+    as_kind("test", test, HypothesisTest, "a HypothesisTest")
     figure = Figure(figsize=(4.6, 3.2), layout="constrained")
     draw_null(figure.subplots(), test.null, test.statistic, test.critical_value)
     return figure
@@ -184,6 +193,18 @@ def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) ->
     axes.set(xlabel="statistic", ylabel="count")
     axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _as_posterior(posterior: Any, truth: Any) -> tuple[Posterior, list[float] | None]:
+    """With the truth as plain numbers, where it is given."""
+    as_kind("posterior", posterior, Posterior, "a Posterior")
+    if truth is None:
+        return posterior, None
+    numbers = np.asarray(as_array("truth", truth))
+    if numbers.shape != (len(posterior.names),):
+        expected = f"the {len(posterior.names)} parameters {', '.join(posterior.names)}"
+        raise ValueError(f"truth must hold {expected}, got shape {numbers.shape}")
+    return posterior, numbers.tolist()
 
 
 def _histogram(ax: Axes, posterior: Posterior, j: int, label: str | None) -> None:

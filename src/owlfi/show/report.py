@@ -4,11 +4,12 @@ import platform
 import re
 from importlib.metadata import version
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import as_kind, as_path
+from owlfi._tools.checks import as_kind, as_path, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
@@ -19,10 +20,17 @@ from owlfi.show import plots
 from owlfi.show.axes import grid, hide_frame, new_axes
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
-from owlfi.weights.quadrature import Quadrature
+from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 _MOST_COLUMNS = 12  # of data that are listed and drawn
 _LIBRARIES = ("owlfi", "jax", "numpy", "scipy")
+_EXPECTED: dict[str, tuple[type | UnionType, str]] = {
+    "title": (str, "a text"),
+    "code": (str, "a text"),
+    "rule": (Rule, "a rule such as owlfi.OptimallyWeighted(m=100)"),
+    "check": (PredictiveCheck, "what owlfi.check gives"),
+    "seed": (int | np.integer, "a whole number"),
+}
 _LONG = 400  # characters of an entry of `about`
 
 
@@ -58,17 +66,15 @@ def report(
     """
     as_kind("result", result, Result, "a result of owlfi, such as an Estimate or a Posterior")
     target = as_path("path", path)
-    if problem is not None:
-        as_problem(problem)
-    if check is not None:
-        as_kind("check", check, PredictiveCheck, "what owlfi.check gives")
+    _check_given(title=title, code=code, rule=rule, check=check, seed=seed)
+    taken = None if seconds is None else plain_number("seconds", seconds)
     found = [
-        *([_describe_question(problem, rule), _describe_data(problem)] if problem else []),
+        *([] if problem is None else _describe_problem(as_problem(problem), rule)),
         _describe_answer(result),
         _describe_health(result),
-        *([_describe_check(check)] if check else []),
-        *([_describe_weights(quadrature)] if quadrature else []),
-        _describe_cost(result, seconds),
+        *([] if check is None else [_describe_check(check)]),
+        *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
+        _describe_cost(result, taken),
         _describe_origin(result, seed, code),
     ]
     name = title or str(result.about.get("method", _name_kind(result)))
@@ -76,6 +82,14 @@ def report(
     with write_whole(target) as file:
         file.write(text.encode())
     return target
+
+
+def _check_given(**given: Any) -> None:
+    """ValueError for what is neither left out nor what it should be."""
+    for name, value in given.items():
+        if value is not None:
+            kind, expected = _EXPECTED[name]
+            as_kind(name, value, kind, expected)
 
 
 def report_runs(
@@ -90,8 +104,7 @@ def report_runs(
 ) -> Path:
     """The same on runs that no method was asked to use, with some lines on them."""
     found = [
-        _describe_question(problem, rule),
-        _describe_data(problem),
+        *_describe_problem(problem, rule),
         Section("runs", "The runs", lines),
         *([_describe_weights(quadrature)] if quadrature else []),
         Section("again", "To get it again", tables=(_list_versions(None),), code=code),
@@ -100,6 +113,10 @@ def report_runs(
     with write_whole(target) as file:
         file.write(render(title, "Simulations, without inference", found).encode())
     return target
+
+
+def _describe_problem(problem: Problem, rule: Rule | None) -> list[Section]:
+    return [_describe_question(problem, rule), _describe_data(problem)]
 
 
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:

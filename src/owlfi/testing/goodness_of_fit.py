@@ -230,7 +230,7 @@ def _choose_kernel(problem: Problem, x: Float[Array, "n d"]) -> Kernel:
     try:
         return problem.kernel_of(x)
     except ValueError:  # not finite, or all rows equal
-        return problem.data_kernel.stretch(jnp.nan)
+        return jax.tree.map(lambda number: number * jnp.nan, problem.data_kernel)
 
 
 def _judge(

@@ -65,16 +65,19 @@ def studentise(statistics: Float[np.ndarray, "b l"]) -> Float[np.ndarray, "b l"]
     return (statistics - np.nanmean(known, axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
-def check_level(resamples: Any, level: Any) -> tuple[int, float]:
-    """Both as plain numbers. Raises ValueError where so few resamples can never reject."""
+def check_level(resamples: Any, level: Any, name: str = "resamples") -> tuple[int, float]:
+    """Both as plain numbers. Raises ValueError where so few resamples can never reject.
+
+    name: what errors call the resamples.
+    """
     level = plain_number("level", level)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
-    resamples = as_count("resamples", resamples)
+    resamples = as_count(name, resamples)
     fewest = ceil(min(1 / level, 1e9) - _ROUNDING) - 1  # of tiny levels, more than can be
     if resamples < fewest:
         raise ValueError(
-            f"resamples = {resamples} can never reject at level {level}: the smallest p-value is "
+            f"{name} = {resamples} can never reject at level {level}: the smallest p-value is "
             f"1/{resamples + 1}; use at least {fewest}"
         )
     return resamples, level

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.search.objective import Objective
 from owlfi.kernels import Kernel
 from owlfi.mmd import own_term
@@ -115,7 +116,7 @@ def _refit(procedure: Procedure, key: Key[Array, ""], x: Array, k: Kernel, start
     return Refit(values, best.theta, calls, best.converged, best.value)
 
 
-@eqx.filter_jit
+@compile_fully
 def _compare(
     data: Objective,
     factors: tuple[float, ...],
@@ -132,4 +133,4 @@ def _compare(
     return jnp.stack(values)
 
 
-_compare_views = eqx.filter_jit(compare_views)
+_compare_views = compile_fully(compare_views)

@@ -17,6 +17,7 @@ from owlfi._tools.checks import as_array, as_count, brief, positive
 from owlfi.inference.search.descent import Bank, minimise_by_descent
 from owlfi.inference.search.newton import Minimum, choose_least, minimise
 from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.places import to_place
 from owlfi.inference.search.roughness import is_rough, look_calls
 from owlfi.inference.search.scatter import (
     Scatter,
@@ -33,7 +34,6 @@ from owlfi.inference.search.starts import (
 )
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, walk_calls
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import to_real
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.quadrature import Quadrature
 
@@ -262,12 +262,11 @@ class Regression(_Narrow, eqx.Module):
 
     def refine(self, objective: Objective, theta: Float[Array, " p"]) -> Minimum:
         """In one more regression, around theta."""
-        centre = to_real(theta, objective.ends)
+        centre = to_place(theta, objective.ends)
         scatter, calls = scatter_around(objective, centre, self.scatter.spread, 0)
         if scatter is None:
-            return Minimum(
-                theta, jnp.array(jnp.nan), jnp.array(calls), jnp.array(False), *[theta] * 2
-            )
+            nothing, spent = jnp.array(jnp.nan), jnp.array(calls)
+            return Minimum(theta, nothing, spent, jnp.array(False), theta[None], nothing[None])
         found = refit_inside(scatter, objective.observed[None], objective.shares[None])
         return jax.tree.map(lambda leaf: leaf[0], found)._replace(calls=jnp.array(calls))
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_rows, brief
+from owlfi._tools.checks import as_count, as_rows, as_truth, brief
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import show_bars, track_steps
 from owlfi.kernels import Kernel, as_kernel
@@ -114,7 +114,7 @@ def _tell(samples: tuple[np.ndarray, np.ndarray], rejected: bool) -> tuple[str, 
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {brief(value)}")
 
 
@@ -147,7 +147,8 @@ def _choose_kernels(
     data_kernel: Any, aggregate: bool, samples: tuple[np.ndarray, np.ndarray]
 ) -> list[Kernel]:
     k = _kernel_of_pooled(samples) if data_kernel is None else as_kernel(data_kernel)
-    return [k.stretch(factor) for factor in BANDWIDTHS] if aggregate else [k]
+    factors = BANDWIDTHS if as_truth("aggregate", aggregate) else ()
+    return [k.stretch(factor) for factor in factors] or [k]
 
 
 def _kernel_of_pooled(samples: tuple[np.ndarray, np.ndarray]) -> Kernel:

@@ -6,7 +6,6 @@ give its null distribution. Tangents are those of the simulations, or of their r
 where simulations are rough.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +13,13 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.tangent import embedding_metric
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
-from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
@@ -121,8 +120,7 @@ def _project(problem: Problem, fit: Fit, others: Array) -> tuple[Float[Array, "r
     """The Gram matrix of what is left of all rows, and the calls of the tangents."""
     scatter = fit.assessed.landing.scatter
     if fit.rough and scatter is not None:
-        v = to_real(fit.minimum.theta, fit.objective.ends)
-        xi = jnp.linalg.solve(scatter.spread, v - scatter.centre)
+        xi = scatter.xi_of(fit.minimum.theta)
         return _project_by_regression(scatter, xi, problem.observed, others), 0
     rows = simulate_with_slopes(fit.objective, fit.minimum.theta)
     refuse_constant(problem.prior.names, fit.minimum.theta, rows.slopes)
@@ -130,7 +128,7 @@ def _project(problem: Problem, fit: Fit, others: Array) -> tuple[Float[Array, "r
     return _project_by_slopes(objective, rows.y, rows.slopes, others), rows.calls
 
 
-@eqx.filter_jit
+@compile_fully
 def _project_by_slopes(
     objective: Objective, y: Array, slopes: Array, others: Array
 ) -> Float[Array, "r r"]:
@@ -150,7 +148,7 @@ def _project_by_slopes(
     return _take_off(k, rows, mean(y), norm, centred, metric)
 
 
-@eqx.filter_jit
+@compile_fully
 def _project_by_regression(
     scatter: Scatter, xi: Float[Array, " p"], observed: Array, others: Array
 ) -> Float[Array, "r r"]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import as_kind, is_traced
 from owlfi._tools.display import count, html_table, write_facts
 from owlfi.measures import Rotated
 from owlfi.weights.certificate import (
@@ -138,6 +138,12 @@ class Quadrature(eqx.Module):
         known = self.points, self.weights, self.condition, self.certificate
         learned = [] if self.coordinates is None else [describe_directions(self.coordinates)]
         return " ".join([explanation(*known), *learned])
+
+
+def as_quadrature(quadrature: Any) -> Quadrature:
+    """Raises ValueError for anything else."""
+    expected = "a Quadrature, such as optimal_weights(...) or equal_weights(...)"
+    return as_kind("quadrature", quadrature, Quadrature, expected)
 
 
 def unweighted(

@@ -101,7 +101,7 @@ def next_proposal(
     True
     """
     problem, runs = as_problem(problem), as_simulations("runs", runs)
-    _check(problem, share, safety)
+    check_settings(problem, share, safety)
     draw_key, chance_key = jax.random.split(as_key(key))
     v = problem.prior.to_uniform(runs.thetas)
     times = None if seconds is None else _as_times(seconds, len(v))
@@ -110,10 +110,10 @@ def next_proposal(
     candidates = before.draw(draw_key, _CANDIDATES)
     thinned = 1 / before.density(candidates)  # how much of the prior each stands for
     roots = predict_distances(chance_key, problem, runs, v, candidates)
-    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), share)
+    threshold = _weighted_quantile(roots.ravel(), np.repeat(thinned, roots.shape[1]), float(share))
     chance = (roots <= threshold).mean(1)
     wanted = np.sqrt((chance + 1e-9) / _relative_cost(v, times, candidates))
-    return _split_into_boxes(candidates, wanted, thinned, safety)
+    return _split_into_boxes(candidates, wanted, thinned, float(safety))
 
 
 def importance(
@@ -185,7 +185,8 @@ def _split_into_boxes(
     return Proposal(jnp.asarray(lows), jnp.asarray(highs), jnp.asarray(relative))
 
 
-def _check(problem: Problem, share: float, safety: float) -> None:
+def check_settings(problem: Problem, share: float, safety: float) -> None:
+    """ValueError for what `next_proposal` cannot do, before runs are made for it."""
     problem.prior.check_continuous("a proposal")
     for name, value in (("share", share), ("safety", safety)):
         if not 0 < plain_number(name, value) <= 1:

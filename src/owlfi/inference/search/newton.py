@@ -1,7 +1,7 @@
 """Newton's method with a trust region on the squared MMD: a handful of steps from a warm start."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
-from owlfi.problem.jax_or_host import compile_where_it_runs
+from owlfi.problem.jax_or_host import Known, compile_where_it_runs
 from owlfi.problem.real_line import to_real
+from owlfi.problem.spending import OutOfCallsError
 
 STEPS = 50
 TOLERANCE = 1e-10
@@ -21,10 +22,11 @@ samples, so that such a step is far below a standard error."""
 _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
+_OLDEST = 2  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
 
-Model = Callable[[Objective, Array, Array | float], LocalModel]
+Model = Callable[[Objective, Array, Array | float, Known | None], LocalModel]
 
 
 class Minimum(NamedTuple):
@@ -39,6 +41,8 @@ class Minimum(NamedTuple):
     thetas: Float[Array, "... t p"]
     """The best theta after each evaluation, NaN once the search has ended."""
     values: Float[Array, "... t"]
+    known: Known | None = None
+    """What the host has simulated there, for searches that begin there."""
 
 
 class Search(NamedTuple):
@@ -49,6 +53,8 @@ class Search(NamedTuple):
     radius: Array
     step: Array
     promised: Array
+    renewing: Array
+    """Whether the next step only takes slopes anew that were carried on from elsewhere."""
     evaluations: Array
     calls: Array
     vs: Array
@@ -64,24 +70,35 @@ def minimise(
     steps: int = STEPS,
     tolerance: float | Float[Array, ""] = TOLERANCE,
     held: ArrayLike = NONE,
+    whole: bool = True,
+    known: Known | None = None,
 ) -> Minimum:
     """The minimum near one start (p,), which lies strictly inside the bounds.
 
     model: `newton_model` from afar, `gauss_newton_model` from a warm start.
     held: the place of a parameter that stays as it is.
+    whole: whether it has no answer, rather than its best so far, where the calls are spent.
+    known: of a search that ended at the start.
     Each step simulates all points once, with derivatives; one that fails (NaN) or does not help is
-    taken back and made shorter. Compiled where the simulator is; then it serves many starts or data
-    sets inside `jax.lax.map`, too.
+    taken back and made shorter. On the host derivatives are carried on from step to step, and taken
+    anew where they mislead and at the end. Compiled where the simulator is; then it serves many
+    starts or data sets inside `jax.lax.map`, too.
     """
 
     def step(search: Search) -> Search:
-        v = search.v + search.step
-        return _advance(search, v, model(objective, v, search.model.value), objective, held)
+        v, now = search.v + search.step, search.model
+        try:
+            found = model(objective, v, now.value, now.known)
+        except OutOfCallsError:
+            if whole or not np.isfinite(now.value):
+                raise
+            return search._replace(radius=jnp.array(0.0))
+        return _advance(search, v, found, objective, held, tolerance)
 
     last = objective.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance),
         step,
-        _start_search(to_real(start, objective.ends), steps),
+        _start_search(to_real(start, objective.ends), steps, known),
     )
     return _end_search(last, objective, tolerance)
 
@@ -95,17 +112,21 @@ def minimise_each(
     shares: Float[Array, "b n"] | None = None,
     model: Model = newton_model,
     steps: int = STEPS,
+    known: Known | None = None,
 ) -> Minimum:
     """One fit for each data set, or each set of weights of the observations, or both.
 
     observed: those of the objective where None.
     shares: the weights of the observations, equal where left out.
     starts: one for each fit; all are on the quadrature of the objective.
+    known: of a search that ended where they start.
     """
 
     def fit(case: tuple[Array | None, Array | None, Array]) -> Minimum:
         rows = objective.observed if case[0] is None else case[0]
-        return minimise(objective.with_data(rows, case[1]), case[2], model=model, steps=steps)
+        fitted = objective.with_data(rows, case[1])
+        found = minimise(fitted, case[2], model=model, steps=steps, known=known)
+        return found._replace(known=None)
 
     return objective.runtime.map(fit, (observed, shares, starts))
 
@@ -117,16 +138,17 @@ def choose_least(minima: Minimum) -> Minimum:
 
 
 @compile_quickly
-def _start_search(v: Array, steps: int) -> Search:
+def _start_search(v: Array, steps: int, known: Known | None) -> Search:
     """A search that has seen nothing; its first step leads to its start.
 
     So the model is in the program once, which takes half the time to compile.
     """
     p, none = v.shape[0], jnp.array(0)
-    unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none)
+    unknown = LocalModel(jnp.array(jnp.inf), jnp.zeros(p), jnp.zeros((p, p)), none, known)
     vs, values = jnp.full((steps + 1, p), jnp.nan), jnp.full(steps + 1, jnp.nan)
     radius, promised = jnp.array(_LARGEST_RADIUS), jnp.array(jnp.inf)
-    return Search(v, unknown, radius, jnp.zeros(p), promised, none, none, vs, values)
+    fresh = jnp.array(False)
+    return Search(v, unknown, radius, jnp.zeros(p), promised, fresh, none, none, vs, values)
 
 
 @compile_quickly
@@ -139,24 +161,45 @@ def _goes_on(search: Search, steps: int, tolerance: float | Array) -> Bool[Array
 
 @compile_quickly
 def _advance(
-    search: Search, v: Array, model: LocalModel, objective: Objective, held: ArrayLike
+    search: Search,
+    v: Array,
+    model: LocalModel,
+    objective: Objective,
+    held: ArrayLike,
+    tolerance: float | Array,
 ) -> Search:
     """The search once the model at v is known: there if it is better, more careful if not."""
     model = _hold(model, held)
     size = _size(search.step, objective)
     gain = (search.model.value - model.value) / search.promised
-    better = model.value < search.model.value  # NaN is not
+    anew = search.renewing
+    better = (model.value < search.model.value) | anew  # NaN is not
     wider = jnp.where(gain > 0.75, jnp.maximum(search.radius, 2 * size), search.radius)
     radius = jnp.where(gain < 0.25, 0.5 * size, jnp.minimum(wider, _LARGEST_RADIUS))
-    radius = jnp.where(better, radius, 0.25 * size)
+    radius = jnp.where(anew, search.radius, jnp.where(better, radius, 0.25 * size))
     calls = search.calls + model.calls
-    v, model = jax.tree.map(
-        lambda new, old: jnp.where(better, new, old), (v, model), (search.v, search.model)
-    )
+    v, model = _choose(better, (v, model), (search.v, search.model))
     count = search.evaluations
     vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
-    planned = _plan_step(model, radius, objective)
-    return Search(v, model, radius, *planned, count + 1, calls, vs, values)
+    step, promised = _plan_step(model, radius, objective)
+    doubtful = ~better | (gain < 0.25) | (promised <= tolerance)
+    renewing = _are_stale(model.known, doubtful)
+    step, promised = jnp.where(renewing, 0.0, step), jnp.where(renewing, jnp.inf, promised)
+    return Search(v, model, radius, step, promised, renewing, count + 1, calls, vs, values)
+
+
+def _are_stale(known: Known | None, doubtful: Array) -> Bool[Array, ""]:
+    """Whether slopes are to be taken anew: they are not of here, and mislead or are of long ago."""
+    if known is None:
+        return jnp.array(False)
+    return (known.age > 0) & (doubtful | (known.age >= _OLDEST * known.v.shape[0]))
+
+
+def _choose(better: Array, new: tuple[Array, LocalModel], old: tuple[Array, LocalModel]) -> Any:
+    """The new or the old; the new where the old has seen nothing yet."""
+    if old[1].known is None and new[1].known is not None:
+        old = old[0], old[1]._replace(known=new[1].known)
+    return jax.tree.map(lambda new, old: jnp.where(better, new, old), new, old)
 
 
 @compile_quickly
@@ -164,7 +207,8 @@ def _end_search(search: Search, objective: Objective, tolerance: float | Array) 
     """The result of a search."""
     theta, thetas = (objective.theta_of(v) for v in (search.v, search.vs))
     converged = (search.promised <= tolerance) & jnp.isfinite(search.model.value)
-    return Minimum(theta, search.model.value, search.calls, converged, thetas, search.values)
+    found = theta, search.model.value, search.calls, converged, thetas, search.values
+    return Minimum(*found, search.model.known)
 
 
 def _hold(model: LocalModel, held: ArrayLike) -> LocalModel:

@@ -12,7 +12,7 @@ from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
-from owlfi.problem.jax_or_host import Runtime, compile_where_it_runs
+from owlfi.problem.jax_or_host import Known, Runtime, compile_where_it_runs
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
@@ -95,7 +95,10 @@ class Objective(eqx.Module):
         return self.simulator.attempt(self.theta_of(v), self.points, self.observed.shape[1])
 
     def rows_with_slopes(
-        self, v: Float[Array, " p"], below: Array | float = jnp.inf
+        self,
+        v: Float[Array, " p"],
+        below: Array | float = jnp.inf,
+        known: Known | None = None,
     ) -> RowsWithSlopes:
         """The same with derivatives by v, which may be left out where the value is not below."""
         return self.simulator.rows_with_slopes(
@@ -105,6 +108,7 @@ class Objective(eqx.Module):
             widths=self.widths,
             columns=self.observed.shape[1],
             wanted=lambda y: value_of_rows(self, y) < below,  # NaN is not
+            known=known,
         )
 
     def of_rows(self, y: Float[Array, "m d"]) -> Float[Array, ""]:
@@ -184,26 +188,34 @@ class LocalModel(NamedTuple):
     hessian: Float[Array, "p p"]
     calls: Int[Array, ""]
     """Rows that the simulator computed for it."""
+    known: Known | None = None
 
 
 def newton_model(
-    objective: Objective, v: Float[Array, " p"], below: Array | float = jnp.inf
+    objective: Objective,
+    v: Float[Array, " p"],
+    below: Array | float = jnp.inf,
+    known: Known | None = None,
 ) -> LocalModel:
     """With second derivatives of the simulator where it has them: finds its way from afar.
 
     Where the value is not below the given one, gradient and Hessian may be 0.
+    known: of another place, from which the host carries slopes on.
     """
-    rows = objective.rows_with_slopes(v, below)
+    rows = objective.rows_with_slopes(v, below, known)
     curved = curve_rows(objective, rows.y, rows.slopes)
     bend = objective.simulator.bend(v, objective.points, curved.slope, objective.theta_of)
     return _local_model(rows, curved, curved.curvature + where_finite(bend))
 
 
 def gauss_newton_model(
-    objective: Objective, v: Float[Array, " p"], below: Array | float = jnp.inf
+    objective: Objective,
+    v: Float[Array, " p"],
+    below: Array | float = jnp.inf,
+    known: Known | None = None,
 ) -> LocalModel:
     """Without second derivatives of the simulator: cheapest from a warm start."""
-    rows = objective.rows_with_slopes(v, below)
+    rows = objective.rows_with_slopes(v, below, known)
     curved = curve_rows(objective, rows.y, rows.slopes)
     return _local_model(rows, curved, curved.curvature)
 
@@ -211,7 +223,7 @@ def gauss_newton_model(
 def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalModel:
     gradient = curved.gradient
     value = curved.value if rows.taken else jnp.array(jnp.inf)  # no step ends where they are not
-    return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls))
+    return LocalModel(value, gradient, hessian, jnp.asarray(rows.calls), rows.known)
 
 
 @compile_quickly

@@ -9,7 +9,7 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi.problem.real_line import Ends, from_real, to_real
+from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _INSIDE = 1e-6  # of an interval, from its ends
 
@@ -27,6 +27,16 @@ def to_place(theta: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
 def from_place(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
     """The inverse of `to_place`."""
     return from_real(place, _free(ends))
+
+
+def steepness(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:
+    """The derivative of `from_place`.
+
+    >>> import jax.numpy as jnp
+    >>> steepness(jnp.array([1.0, 0.0]), (jnp.zeros(2), jnp.array([4.0, jnp.inf])))
+    Array([1., 1.], dtype=float64)
+    """
+    return as_jax(numpy_for(place, ends).exp(log_slope(place, _free(ends))))
 
 
 def keep_within(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p"]:

@@ -4,17 +4,18 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.programs import compile_fully
 from owlfi.inference.search.places import to_place
 from owlfi.inference.search.scatter import EDGE, Scatter, terms
 from owlfi.problem.real_line import Ends, from_real
 
-_WALL = 1.0  # of squared MMD, for each unit beyond the simulated thetas
+_WALL = 4.0  # times as steep as the valley: steeper ones mislead samplers that follow slopes
 
 
 class Regressed(eqx.Module):
     """MMD² less its data term, quadratic embeddings in place of simulations.
 
-    It rises steeply beyond the thetas that were simulated, of which it knows nothing.
+    It rises beyond the thetas that were simulated, of which it knows nothing.
     """
 
     centre: Float[Array, " p"]
@@ -32,10 +33,12 @@ class Regressed(eqx.Module):
         beyond = jnp.maximum(jnp.abs(xi) - EDGE, 0.0)
         mixture = terms(jnp.clip(xi, -EDGE, EDGE)) @ self.regression
         value = mixture @ (self.products @ mixture) - 2 * mixture @ self.towards
-        return value + _WALL * (beyond**2).sum()
+        along = self.regression[1 : 1 + len(xi)]
+        valley = jnp.einsum("at,ts,as->a", along, self.products, along)  # of ξ², about
+        return value + _WALL * valley @ beyond**2
 
 
-@eqx.filter_jit
+@compile_fully
 def regressed(scatter: Scatter) -> Regressed:
     """From the simulations around an estimate."""
     objective = scatter.objective
@@ -44,7 +47,7 @@ def regressed(scatter: Scatter) -> Regressed:
     return Regressed(*parts, towards, objective.ends)
 
 
-@eqx.filter_jit
+@compile_fully
 def regressed_value(objective: Regressed, v: Float[Array, " p"]) -> Float[Array, ""]:
     """The value as a program of its own."""
     return objective.at(v)

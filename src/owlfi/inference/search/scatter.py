@@ -20,7 +20,7 @@ from owlfi._tools.ranks import lift
 from owlfi.inference.search.designs import Simulated
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
-from owlfi.inference.search.places import from_place, keep_within, to_place
+from owlfi.inference.search.places import from_place, keep_within, steepness, to_place
 from owlfi.inference.search.tangent import (
     Tangent,
     covariance_of_points,
@@ -79,9 +79,7 @@ class Scatter(eqx.Module):
 
     def steepness(self, xi: Float[Array, " p"]) -> Float[Array, " p"]:
         """The derivative of theta by its place."""
-        ends = self.objective.ends
-        one = jnp.ones_like(self.centre)
-        return jax.jvp(lambda place: from_place(place, ends), (self.place(xi),), (one,))[1]
+        return steepness(self.place(xi), self.objective.ends)
 
     def mixture(self, xi: Float[Array, " p"]) -> Float[Array, " t"]:
         """c(ξ): the embedding there as a mixture of those simulated."""

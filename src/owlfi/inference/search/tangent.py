@@ -23,6 +23,7 @@ from owlfi.inference.search.objective import (
 from owlfi.kernels import Kernel
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
+from owlfi.problem.simulator import Simulator
 
 _MOST_ROWS = 2048  # with slopes, at an estimate
 
@@ -60,6 +61,12 @@ def choose_joint(designs: Designs) -> int:
 def count_joint(r: int, m: int) -> int:
     """The same of r designs of m points: of few points, all."""
     return min(r, max(1, _MOST_ROWS // m))
+
+
+def designs_calls(simulator: Simulator, m: int, designs: int) -> int:
+    """The rows that a look at so many designs of m points simulates."""
+    joint = count_joint(designs, m)
+    return simulator.slope_calls(joint * m) + (designs - joint) * m
 
 
 def pool(objective: Objective, designs: Designs) -> Objective:

@@ -97,8 +97,9 @@ def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, 
     objective = scatter.objective
     tangent = tangent_by_regression(scatter, xi)
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
-    slope = scatter.steepness(xi)
-    covariance = np.nan_to_num(errors.covariance / jnp.outer(slope, slope), posinf=_FARTHEST)
+    slope = np.asarray(scatter.steepness(xi))
+    by_place = np.asarray(errors.covariance) / np.outer(slope, slope)
+    covariance = np.nan_to_num(by_place, posinf=_FARTHEST)
     widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
     shrink = np.minimum(1.0, widest / np.sqrt(np.diag(covariance)))
     covariance = covariance * np.outer(shrink, shrink)

@@ -3,6 +3,8 @@
 Both go down a ladder of lengthscales, and both tell how the embedding moves at the end.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,9 +28,10 @@ from owlfi.inference.search.scatter import (
     tangent_by_regression,
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
-from owlfi.inference.search.tangent import Tangent, choose_joint, count_joint, tangent_by_slopes
+from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, first_walk, walk
 from owlfi.problem.real_line import to_real
+from owlfi.problem.spending import OutOfCallsError, keep_back
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
 _ROUGHLY = 1e-6  # so that scouts in one valley are seen to be there
@@ -105,13 +108,12 @@ class BySlopes:
 
     def search_calls(self, objective: Objective) -> int:
         """Of one search, mostly."""
-        return USUAL_STEPS * objective.simulator.slope_calls(objective.m)
+        return objective.simulator.search_calls(objective.m, USUAL_STEPS)
 
     def error_calls(self, objective: Objective, designs: int) -> int:
         """Of the errors of an estimate on so many designs, and a look at the ends of intervals."""
-        m, joint = objective.m, count_joint(designs, objective.m)
-        looked = 2 * len(objective.widths) * m
-        return objective.simulator.slope_calls(joint * m) + (designs - joint) * m + looked
+        looked = 2 * len(objective.widths) * objective.m
+        return designs_calls(objective.simulator, objective.m, designs) + looked
 
     def search(
         self,
@@ -131,12 +133,18 @@ class BySlopes:
         last: float,
     ) -> Minimum:
         calls = 0
-        for factor in ladder:
-            tolerance = as_jax(np.float64(last if factor == 1 else _LOOSE))
-            stretched = objective.stretch(np.float64(factor))
-            found = minimise(stretched, start, steps=self.steps, tolerance=tolerance, held=NONE)
-            start, calls = found.theta, calls + int(found.calls)
-        return found._replace(calls=as_jax(np.int64(calls)))
+        with _leave(objective.simulator.slope_calls(objective.m)):
+            for factor in ladder[:-1]:
+                found = self._descend(objective.stretch(np.float64(factor)), start, _LOOSE)
+                start, calls = found.theta, calls + int(found.calls)
+        found = self._descend(objective.stretch(np.float64(ladder[-1])), start, last)
+        return found._replace(calls=as_jax(np.int64(calls + int(found.calls))))
+
+    def _descend(
+        self, objective: Objective, start: Float[Array, " p"], tolerance: float
+    ) -> Minimum:
+        end = as_jax(np.float64(tolerance))
+        return minimise(objective, start, steps=self.steps, tolerance=end, held=NONE, whole=False)
 
     def look(self, objective: Objective, landing: Landing, designs: Designs) -> Look:
         """How the embedding moves at the minimum, and other designs there."""
@@ -155,9 +163,11 @@ class BySlopes:
         shares: Float[Array, "b n"],
     ) -> Minimum:
         """The minimum of other data, or weightings of the data, from this one."""
-        start = landing.minimum.theta
+        start, known = landing.minimum.theta, landing.minimum.known
         starts = jnp.broadcast_to(start, (len(shares), len(start)))
-        return minimise_each(objective, observed, starts, shares=shares, model=gauss_newton_model)
+        return minimise_each(
+            objective, observed, starts, shares=shares, model=gauss_newton_model, known=known
+        )
 
 
 def begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
@@ -208,8 +218,9 @@ class ByRegression:
         begun = first_walk(objective, start)
         if around is not None and around.scatter is not None:
             begun = begun._replace(spread=around.scatter.spread)
-        for factor in ladder[:-1]:
-            begun = walk(coarsen(objective, factor), begun, _ROUNDS_A_RUNG)
+        with _leave(walk_calls(len(start), objective.m, rungs=0, rounds=1)):
+            for factor in ladder[:-1]:
+                begun = walk(coarsen(objective, factor), begun, _ROUNDS_A_RUNG)
         ended = walk(objective, begun._replace(trail=()), _ROUNDS)
         return Landing(as_minimum(objective, ended), ended.scatter)
 
@@ -239,7 +250,14 @@ class ByRegression:
 Way = BySlopes | ByRegression
 
 
-def walk_calls(p: int, m: int, rungs: int) -> int:
+def walk_calls(p: int, m: int, rungs: int, rounds: int = _ROUNDS) -> int:
     """The rows that a search by regression simulates at most."""
     each = scatter_size(p)
-    return each * (rungs * _ROUNDS_A_RUNG * comparison_points(m) + _ROUNDS * m)
+    return each * (rungs * _ROUNDS_A_RUNG * comparison_points(m) + rounds * m)
+
+
+@contextmanager
+def _leave(calls: int) -> Iterator[None]:
+    """Rungs that lead to the last one, as far as so many calls are left for it."""
+    with suppress(OutOfCallsError), keep_back(calls):
+        yield

@@ -13,7 +13,7 @@ from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.ways import Beginning, Landing, Way, begin_at_best
 from owlfi.problem.spending import OutOfCallsError, keep_back
 
-DOUBTFUL = 1e-3  # the chance of a squared MMD, below which other starts are tried
+DOUBTFUL = 0.05  # the chance of a squared MMD, below which other starts are tried
 
 
 class Wide(NamedTuple):

@@ -4,10 +4,9 @@ import warnings
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from owlfi._tools.checks import as_count, brief
+from owlfi._tools.checks import as_count, brief, is_hashable
 from owlfi.measures import Measure, Seed
 from owlfi.problem.prior import Prior
 from owlfi.problem.recorded_noise.dry_runs import MANY, DryRuns, run_dry
@@ -85,13 +84,11 @@ def _find_draws(
 def _check_function(function: Any) -> None:
     if not callable(function):
         raise ValueError(f"function must be a function of theta and rng, got {brief(function)}")
-    try:
-        hash(function)
-    except TypeError as error:
+    if not is_hashable(function):
         raise ValueError(
             f"function is {brief(function)}, which has no hash; give one of its methods, or "
             "declare it with @dataclass(eq=False)"
-        ) from error
+        )
 
 
 def _choose_thetas(prior: Prior | None, theta: Any) -> np.ndarray:
@@ -103,7 +100,7 @@ def _choose_thetas(prior: Prior | None, theta: Any) -> np.ndarray:
             "from_random finds the draws of the function by dry runs, and does not know where; "
             "give prior=Prior(name=measure, ...), or theta="
         )
-    return np.tile(np.asarray(jnp.asarray(theta, float)), (MANY, 1))
+    return np.tile(np.asarray(theta), (MANY, 1))
 
 
 def _record_seed(

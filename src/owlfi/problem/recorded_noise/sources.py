@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from owlfi._tools.checks import brief
+from owlfi._tools.checks import as_kind, brief
 from owlfi.problem.recorded_noise.generator import RecordingGenerator, RecordingState
 from owlfi.problem.recorded_noise.jax_keys import run_with_key
 from owlfi.problem.recorded_noise.rows import as_row
@@ -61,6 +61,8 @@ def find_source(function: Function, argument: str | None) -> Source:
     and where it has others that must be given.
     """
     names, by_name, needed = _list_arguments(function)
+    if argument is not None:
+        as_kind("argument", argument, str, "the name of an argument")
     beside = [*names[1:], *by_name]
     if argument is None:
         argument = next(filter(_sounds_random, beside), None)
