@@ -193,7 +193,7 @@ def _measure(name: str, function: Statistic, data: np.ndarray) -> float:
         value = np.asarray(function(data), float)
     except Exception as error:  # of its own, or where it gives no number
         raise ValueError(
-            f"statistics[{name!r}] must give one number of a data set {data.shape}; "
+            f"statistics[{name!r}] must give one number of a data set {data.shape}, "
             f"{tell_failure(function, error)}"
         ) from error
     if value.size != 1 or not np.isfinite(value).all():
