@@ -120,7 +120,7 @@ def own_factors(m: int, unbiased: bool) -> tuple[float, float]:
     if not unbiased:
         return 1.0, 0.0
     if m < 2:
-        raise ValueError(f"the U-statistic needs at least 2 rows, got {m}")
+        raise ValueError(f"the U-statistic needs at least 2 rows, got {m}; leave unbiased out")
     return m / (m - 1), 1 / (m - 1)
 
 
@@ -170,7 +170,10 @@ def _check_unweighted(unbiased: Any, *weights: Any) -> None:
 
 def _check_pairs(name: str, rows: Array, unbiased: bool) -> None:
     if unbiased and rows.shape[-2] < 2:
-        raise ValueError(f"the U-statistic needs at least 2 rows of {name}, got {rows.shape[-2]}")
+        raise ValueError(
+            f"the U-statistic needs at least 2 rows of {name}, got {rows.shape[-2]}; "
+            "leave unbiased out"
+        )
 
 
 def _weights(name: str, weights: Any, rows: Array) -> Array:

@@ -124,7 +124,7 @@ def test_script_of_the_job_array_is_shell_and_names_its_files(tmp_path):
     subprocess.run(["sh", "-n", tmp_path / "job.sh"], check=True)
     assert "--array=0-2" in text
     assert "owlfi campaign import runs.sqlite results-*.csv" in text
-    with pytest.raises(ValueError, match=r"reads the design as .npz"):
+    with pytest.raises(ValueError, match=r"needs a design that ends in .npz"):
         make_slurm_script(**names | {"design": "design.csv"}, tasks=3)
 
 
@@ -237,7 +237,7 @@ def test_results_that_contradict_what_is_known_are_refused(campaign, tmp_path):
     found = results(campaign, tmp_path)
     campaign.run(executor="here", budget=2, check=False)
     other = write(tmp_path / "x.csv", [found[0] | {"y_1": "3.0"}])
-    with pytest.raises(ValueError, match="made with another simulator"):
+    with pytest.raises(ValueError, match="the campaign's own simulator"):
         import_results(campaign, [other])
     twice = write(tmp_path / "y.csv", [found[4], found[4] | {"y_1": "3.0"}])
     with pytest.raises(ValueError, match="two different results"):

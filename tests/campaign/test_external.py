@@ -100,7 +100,9 @@ def test_programs_are_found_from_where_the_command_was_made(tmp_path, monkeypatc
 
 def test_standard_error_of_a_failure_is_kept(tmp_path):
     program = script(tmp_path, "import sys; print('diverged at step 3', file=sys.stderr); exit(4)")
-    with pytest.raises(RuntimeError, match=r"exit status 4; standard error: diverged at step 3"):
+    with pytest.raises(
+        RuntimeError, match=r"exit status 4; read its standard error: diverged at step 3"
+    ):
         Command([*program, "{theta}", "{u}"])(THETA, U)
 
 

@@ -179,7 +179,7 @@ def test_mistakes_in_random_simulators(study, text, message):
         ("m = 3", 'm = 3\n[explore]\nshare = """\n[run]\nx = 1"""', r"line 7: explore.share"),
         ("m = 3", "m = 3\nexplore = {batch = 1, sure = 2}", r"line 6: explore.sure: no such key"),
         ("m = 3", "m = 3\nexplore.batch = 1\nexplore.sure = 2", r"line 7: explore.sure"),
-        ("m = 3", "m = 3 # \u00e9", r"line 5: save it as UTF-8"),
+        ("m = 3", "m = 3 # \u00e9", r"line 5 is not UTF-8"),
         ("m = 3", 'm = "3"', r"line 5: m: must be of type int, got '3'"),
         ("m = 3", "size = 3", r"line 5: size: no such key; there are simulator, command"),
         ("m = 3", "m = = 3", r"study.toml: .*line 5"),
@@ -199,7 +199,7 @@ def test_mistakes_in_random_simulators(study, text, message):
         ('"none"', '"mmd_bayes"', r"line 8: method: mmd_bayes needs derivatives"),
         ('"none"', '"none"\noptions = {share = 1}', r"options.share: none has no options"),
         ("Uniform(0, 10)", "", r"line 12: prior.location: "),
-        ('"Uniform(0, 10)"', "3", r"line 12: prior.location: must be text such as .*, got 3"),
+        ('"Uniform(0, 10)"', "3", r"line 12: prior.location: 3 is no text; write it as"),
         ("workers = 1", "retries = -1", r"line 15: run.retries: must be at least 0, got -1"),
         ("= 20", "= -1.0", r"line 16: run.time_limit: must be positive seconds, got -1.0"),
         ("= 20", "= inf", r"line 16: run.time_limit: must be positive seconds, got inf"),
@@ -416,7 +416,7 @@ def test_missing_files_and_wrong_designs_are_one_message_and_write_nothing(study
         assert result.output.startswith("Error: ")
         assert "none." in result.output
     refused = invoke("campaign", "export", store, folder / "design.csv", "--slurm", 3)
-    assert "a job array reads the design as .npz, got design.csv" in refused.output
+    assert "a job array needs a design that ends in .npz, got design.csv" in refused.output
     assert not (folder / "design.csv").exists()
     told = invoke("campaign", "propose", study)
     assert "has no runs to learn from yet; make some with run()" in told.output

@@ -48,7 +48,7 @@ def concrete(tree: PyTree) -> PyTree:
     if is_traced(numbers):
         raise ValueError(
             f"the embedding of {type(tree).__name__} by this kernel has no closed form and needs "
-            "the numbers of the measure: build the measure outside jit and vmap"
+            "the numbers of the measure; build the measure outside jit and vmap"
         )
     return numbers
 
@@ -148,10 +148,10 @@ def as_rows(
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); it needs at least one row")
     if dim is not None and array.shape[-1] != dim:
-        numbers = "; n numbers (n,) are n rows of one column" if np.ndim(value) == 1 else ""
+        numbers = ", where n numbers (n,) are n rows of one" if np.ndim(value) == 1 else ""
         raise ValueError(
             f"{name} has {array.shape[-1]} columns where {dim} are expected "
-            f"(shape {np.shape(value)}{numbers})"
+            f"(shape {np.shape(value)}{numbers}); give {dim}"
         )
     return array
 
@@ -258,7 +258,9 @@ def as_path(name: str, value: Any) -> Path:
         path.stat()
     except (OSError, ValueError) as error:
         if getattr(error, "errno", errno.ENAMETOOLONG) == errno.ENAMETOOLONG:  # or a zero byte
-            raise ValueError(f"{name} can be no path ({error}), got {brief(value)}") from error
+            raise ValueError(
+                f"{name} can be no path ({error}), got {brief(value)}; shorten it"
+            ) from error
     return path
 
 

@@ -21,7 +21,10 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
             yield file
         unfinished.replace(target)
     except OSError as error:
-        raise OSError(f"{path} cannot be written ({error.strerror or error})") from error
+        raise OSError(
+            f"{path} cannot be written ({error.strerror or error}); name a folder with room "
+            "that you may write to"
+        ) from error
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -60,7 +60,7 @@ def _open_folder() -> Path:
 
     folder = user_cache_path("owlfi") / "compiled"
     if not folder.is_absolute():
-        raise FileNotFoundError(f"no home: {folder}")
+        raise FileNotFoundError(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(Timeout), FileLock(folder / ".lockfile").acquire(timeout=0.0):
         _remove_halves(folder)

@@ -29,7 +29,9 @@ def numpy_generator(key: Any) -> np.random.Generator:
     """The NumPy generator of a key: the same key gives the same stream."""
     key = as_key(key)
     if is_traced(key):
-        raise ValueError("key is traced: point sets are drawn on the host, outside jit and vmap")
+        raise ValueError(
+            "key is traced, but point sets are drawn on the host; draw them outside of jit and vmap"
+        )
     data = key if key.dtype == np.uint32 else jax.random.key_data(key)
     return np.random.default_rng(np.asarray(data))
 

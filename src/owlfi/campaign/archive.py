@@ -211,7 +211,9 @@ def outline_facts(simulator: Simulator) -> dict[str, Any]:
 
 
 def _never_run(theta: Any, u: Any) -> Any:
-    raise ValueError("this simulator only tells of its noise, parameters and prior")
+    raise ValueError(
+        "this simulator only tells of its noise, parameters and prior; campaign.original runs"
+    )
 
 
 def describe_process() -> dict[str, Any]:

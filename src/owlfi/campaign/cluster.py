@@ -189,12 +189,15 @@ def connect(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ValueError("a Dask scheduler needs the package distributed: owlfi[dask]") from error
+        raise ValueError(
+            "a Dask scheduler needs the package distributed; install owlfi[dask]"
+        ) from error
     try:
         return Client(address, timeout=_ANSWER)
     except Exception as error:  # whatever a way of transport lacks, such as certificates
         raise ValueError(
-            f"executor: no Dask scheduler answers at {brief(address)} ({error})"
+            f"executor: no Dask scheduler answers at {brief(address)} ({error}); "
+            "see that it runs, and give the address that it prints"
         ) from error
 
 

@@ -133,7 +133,7 @@ def connect(path: Path) -> sqlite3.Connection:
     network = network_file_system(path)
     if network:
         warnings.warn(
-            f"{path} is on a network file system ({network}): open it from one machine only, "
+            f"{path} is on a network file system ({network}); open it from one machine only, "
             "or keep it on a local disk",
             stacklevel=2,
         )

@@ -250,7 +250,8 @@ class Driver:
         allowed = max(_FEW_FAILURES, self.policy.max_failures * (self.done + self.failed))
         if self.failed > allowed:
             raise TooManyFailuresError(
-                f"{self.failed} of {self.done + self.failed} runs failed; everything is kept"
+                f"{self.failed} of {self.done + self.failed} runs failed; everything is kept: "
+                "mend their cause, and run(retry_failed=True) makes them again"
             )
 
     def _cancel(self) -> None:

@@ -26,6 +26,7 @@ from owlfi._tools.forks import refuse_after_fork
 _DATA = re.compile(  # types that hold numbers, and execute nothing
     r"owlfi\.(kernels|measures|weights|problem\.prior|inference\.proposals)\b[\w.]*:\w+"
 )
+_FOREIGN = "it was not written by this owlfi, and `owlfi campaign check` tells what is whole"
 _COMMAND = "owlfi.campaign.external:Command"
 
 
@@ -59,7 +60,7 @@ def _refuse_other_text() -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"this is no text of `encode` ({error!r})") from error
+        raise ValueError(f"this is no text of `encode` ({error!r}); {_FOREIGN}") from error
 
 
 def decode_tuple(text: str, *kinds: Any) -> tuple[Any, ...]:
@@ -70,7 +71,7 @@ def decode_tuple(text: str, *kinds: Any) -> tuple[Any, ...]:
     found = decode(text)
     fits = isinstance(found, tuple) and len(found) == len(kinds)
     if not fits or not all(map(isinstance, found, kinds)):
-        raise ValueError(f"this is no text of {len(kinds)} values that belong together")
+        raise ValueError(f"this is no text of {len(kinds)} values that belong together; {_FOREIGN}")
     return found
 
 
@@ -192,24 +193,29 @@ def _rebuild(node: dict[str, Any], imports: bool) -> Any:
     """A function, or a value without __init__, which may take other arguments than the fields."""
     path = node["function"] if "function" in node else node["type"]
     if not imports and ("function" in node or not _is_data(path)):
-        raise ValueError(f"{path!r} is code that a file names, and is not imported to read it")
+        raise ValueError(
+            f"{path!r} is code that a file names, and is not imported to read it; read the file "
+            "where you may run it, with trust=True"
+        )
     found = resolve(path)
     if "function" in node:
         return found
     if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_make"):
         return found(**{name: _decode(field, imports) for name, field in node["fields"].items()})
     if not dataclasses.is_dataclass(found) or not isinstance(found, type):
-        raise ValueError(f"{path!r} is no type of values")
+        raise ValueError(f"{path!r} is no type of values; {_FOREIGN}")
     if import_path(found) != path:  # by another name, `find_code` would not know it
-        raise ValueError(f"{path!r} is {import_path(found)!r} by another name")
+        raise ValueError(f"{path!r} is {import_path(found)!r} by another name; {_FOREIGN}")
     kinds = {field.name: field.type for field in dataclasses.fields(found)}
     if set(node["fields"]) != set(kinds):
-        raise ValueError(f"this is no text of `encode`: {path!r} has other fields")
+        raise ValueError(f"this is no text of `encode`: {path!r} has other fields; {_FOREIGN}")
     value: Any = object.__new__(found)
     for name, field in node["fields"].items():
         entry = _decode(field, imports)
         if hasattr(kinds[name], "dim_str") and not hasattr(entry, "shape"):
-            raise ValueError(f"this is no text of `encode`: {name} of {path!r} is no array")
+            raise ValueError(
+                f"this is no text of `encode`: {name} of {path!r} is no array; {_FOREIGN}"
+            )
         object.__setattr__(value, name, entry)
     return value
 
@@ -218,7 +224,9 @@ def _freeze(name: str, args: list[Any], kwds: dict[str, Any]) -> Any:
     """A distribution of scipy.stats with its parameters."""
     family = getattr(scipy.stats, name, None)
     if not isinstance(family, scipy.stats.rv_continuous | scipy.stats.rv_discrete):
-        raise ValueError(f"scipy.stats has no distribution {name!r}")
+        raise ValueError(
+            f"scipy.stats has no distribution {name!r}; update scipy to that of the writer"
+        )
     return family(*args, **kwds)
 
 

@@ -181,7 +181,7 @@ def make_engine(
         return Processes(recipe, workers or _count_cores(), time_limit)
     if time_limit is not None:
         raise ValueError(
-            "time_limit needs an engine that can kill a run: leave executor out (processes), or "
+            "time_limit needs an engine that can kill a run; leave executor out (processes), or "
             "give it to the simulator where that is a Command(..., time_limit=...)"
         )
     return InProcess() if here else _use_executor(executor, workers)

@@ -88,7 +88,9 @@ def make_slurm_script(*, store: str, design: str, script: str, tasks: int) -> st
     #SBATCH --array=0-9
     """
     if not design.endswith(".npz"):
-        raise ValueError(f"a job array reads the design as .npz, got {design}")
+        raise ValueError(
+            f"a job array needs a design that ends in .npz, got {design}; export it as that"
+        )
     tasks = as_count("tasks", tasks)
     return _SLURM.format(store=store, design=design, script=script, tasks=tasks, last=tasks - 1)
 
@@ -190,11 +192,16 @@ def _find_outcomes(
         for where, row in read_results(as_path("files", file)):
             name = row["run"]
             if name not in design:
-                raise ValueError(f"{where}: there is no run {name!r} in {campaign.path}")
+                raise ValueError(
+                    f"{where}: there is no run {name!r} in {campaign.path}; import "
+                    "results of its own export"
+                )
             _check_inputs(where, row, design[name], inputs)
             outcome = read_outcome(where, row)
             if outcome is not None and found.setdefault(name, outcome).y != outcome.y:
-                raise ValueError(f"{where}: run {name} has two different results")
+                raise ValueError(
+                    f"{where}: run {name} has two different results; leave one of them out"
+                )
     return found
 
 
@@ -220,7 +227,10 @@ def _check_inputs(where: str, row: dict[str, Any], run: Run, names: Iterable[str
     values = (*np.frombuffer(run.theta), *np.frombuffer(run.u))
     for name, value in zip(names, values, strict=True):
         if name in row and not math.isclose(read_number(where, row[name]), value, rel_tol=1e-9):
-            raise ValueError(f"{where}: {name} is {row[name]}, in the design it is {value}")
+            raise ValueError(
+                f"{where}: {name} is {row[name]}, in the design it is {value}; "
+                "import results of an export of this campaign"
+            )
 
 
 def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
@@ -231,7 +241,8 @@ def _is_news(store: Store, run: Run, outcome: Outcome) -> bool:
     if known.y is not None and outcome.y is not None and not is_same_y(known.y, outcome.y):
         raise ValueError(
             f"run {run.digest.hex()} is known with y = {np.frombuffer(known.y)}, and comes with "
-            f"y = {np.frombuffer(outcome.y)}; it was made with another simulator"
+            f"y = {np.frombuffer(outcome.y)}; import results of the "
+            "campaign's own simulator"
         )
     return False
 

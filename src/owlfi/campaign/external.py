@@ -152,9 +152,14 @@ def _read_y(folder: Path, out: str, output: str) -> np.ndarray:
     """y (d,) from the file that the program was to write, or from its standard output."""
     file = folder / out
     if out and not file.is_file():  # a pipe or a device would never end
-        raise RuntimeError(f"the program ended, but did not write the file {{{out}}}")
+        raise RuntimeError(
+            f"the program ended, but did not write the file {{{out}}}; let it "
+            "write y there, or leave that out and print y"
+        )
     if out and file.stat().st_size > MOST_OUTPUT:
-        raise RuntimeError(f"the program wrote more than {MOST_OUTPUT:,} bytes to {{{out}}}")
+        raise RuntimeError(
+            f"the program wrote more than {MOST_OUTPUT:,} bytes to {{{out}}}; write y alone"
+        )
     if out == "out.npy":
         return np.load(file, allow_pickle=False).astype(float).ravel()
     if out == "out.json":
@@ -163,5 +168,8 @@ def _read_y(folder: Path, out: str, output: str) -> np.ndarray:
     y = [float(word) for word in re.split(r"[\s,;]+", text.strip()) if word]
     if not y:
         where = f"wrote nothing to {{{out}}}" if out else "printed nothing"
-        raise RuntimeError(f"the program {where}, where the numbers of y are expected")
+        raise RuntimeError(
+            f"the program {where}, where the numbers of y are expected; print "
+            "them with spaces between"
+        )
     return np.array(y)

@@ -71,7 +71,7 @@ def run_program(arguments: list[str], folder: Path, time_limit: float | None) ->
         finally:
             _kill_group(process)
             _RUNNING.discard(process)
-    told = f"standard error: {errors.decode(errors='replace')}"
+    told = f"read its standard error: {errors.decode(errors='replace')}"
     if process.returncode < 0:
         raise CrashError(f"killed by signal {-process.returncode}; {told}")
     if process.returncode:
@@ -105,7 +105,9 @@ def _collect_output(
                 _read_some(selector, key)
             del errors[:-_MOST_ERRORS]
             if len(output) > MOST_OUTPUT:
-                raise RuntimeError(f"the program printed more than {MOST_OUTPUT:,} bytes")
+                raise RuntimeError(
+                    f"the program printed more than {MOST_OUTPUT:,} bytes; print y alone"
+                )
             if end is not None and time.monotonic() > end:
                 break
             if ended and not ready:
@@ -114,7 +116,9 @@ def _collect_output(
         process.wait(None if end is None else max(0.0, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         told = errors.decode(errors="replace")
-        raise TimeLimitError(f"longer than {time_limit} s; standard error: {told}") from None
+        raise TimeLimitError(
+            f"longer than {time_limit} s; allow more, or read its standard error: {told}"
+        ) from None
     return output, errors
 
 

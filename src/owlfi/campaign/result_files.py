@@ -69,7 +69,10 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     rows = csv.DictReader(io.StringIO(text, newline=""))
     names = rows.fieldnames or []
     if text and "run" not in names:
-        raise ValueError(f"{path} has no column run; its columns are {', '.join(names)}")
+        raise ValueError(
+            f"{path} has no column run, but {', '.join(names)}; name the runs there as the export "
+            "does"
+        )
     ends = text.count("\n")
     for row in rows:
         surplus = row.get(None)  # where DictReader puts them
@@ -127,7 +130,9 @@ def read_number(where: str, text: Any) -> float:
     try:
         return float(text)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {text!r} is no number") from error
+        raise ValueError(
+            f"{where}: {text!r} is no number; write it as 1.5, or leave the row out"
+        ) from error
 
 
 def append_outcome(file: TextIO, name: str, outcome: Outcome) -> None:

@@ -40,7 +40,7 @@ def assemble_runs(
         part = f", or take partial=True for the leading {ready} thetas that are complete"
         raise ValueError(
             f"{missing} of {len(set(names))} runs have not ended; go on with run()"
-            + (part if ready else "; no theta at the beginning of the design is complete yet")
+            + (part if ready else " until the first theta of the design is complete")
         )
     taken = names[: ready * design.shape[1]]
     failed = np.array([name not in outputs for name in taken]).reshape(ready, -1)
@@ -82,7 +82,10 @@ def decode_rounds(text: str) -> list[tuple[int, Proposal]]:
     """How many thetas came from which proposal; ValueError for other values."""
     rounds = decode(text)
     if not isinstance(rounds, list) or not all(map(_is_round, rounds)):
-        raise ValueError("the file has no rounds of proposals where it should")
+        raise ValueError(
+            "the file has no rounds of proposals where it should; `owlfi campaign check` "
+            "tells what is damaged"
+        )
     return rounds
 
 

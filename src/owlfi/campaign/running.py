@@ -179,6 +179,6 @@ def _read_y(run: Run, outcome: Outcome | None, columns: int | None) -> np.ndarra
     if columns is None:
         raise ValueError(
             f"the simulator failed ({outcome.state}) at theta = {np.frombuffer(run.theta)}, "
-            f"u = {np.frombuffer(run.u)}: {outcome.error}"
+            f"u = {np.frombuffer(run.u)}: {outcome.error}; mend it, or narrow the prior"
         )
     return np.full(columns, np.nan)

@@ -104,7 +104,7 @@ class Store:
         try:
             name = path.resolve()
         except RuntimeError as error:  # a link that leads to itself
-            raise ValueError(f"{path} is no place for a store ({error})") from error
+            raise ValueError(f"{path} is no place for a store ({error}); choose another") from error
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executescript(_SCHEMA)
@@ -143,7 +143,7 @@ class Store:
         if row is None:
             raise _no_store(self.path, "it has no version")
         if row[0] != str(_VERSION):
-            raise ValueError(f"{self.path} has version {row[0]}, this owlfi reads {_VERSION}")
+            raise ValueError(f"{self.path} has version {row[0]}, not {_VERSION}; use its own owlfi")
 
     def close(self) -> None:
         """Let go of the file."""

@@ -34,7 +34,7 @@ def check_trust(path: Path, recipe: str, signature: str | None) -> None:
     """ValueError where a recipe has no mark of this account."""
     if not hmac.compare_digest(sign(recipe), signature or ""):
         raise ValueError(
-            f"{path} was not made on this account, and running it {describe_code(recipe)}. Where "
+            f"{path} was not made on this account, and running it {describe_code(recipe)}; where "
             "you know this code and whoever made the file, go on with trust=True (--trust)"
         )
 

@@ -226,7 +226,10 @@ def _gather(trial: _Trial, records: list[dict[str, Any]]) -> Calibration:
     good = [record for record in records if "failed" not in record]
     reasons = [record["failed"] for record in records if "failed" in record]
     if not good:
-        raise ValueError(f"all {len(reasons)} data sets failed ({reasons[0]})")
+        raise ValueError(
+            f"all {len(reasons)} data sets failed ({reasons[0]}); mend the simulator, "
+            "or narrow the prior"
+        )
     thetas, levels, scores, centers, spreads = (
         as_jax(np.array([record[name] for record in good], float)) for name in _ARRAYS
     )
@@ -268,7 +271,10 @@ def _as_source(problem: Problem, around: Any) -> Callable[[Any], Any]:
         return lambda key: problem.prior.sample(key, 1)
     as_kind("around", around, Distribution, "an Estimate or a Posterior")
     if around.names != problem.prior.names:
-        raise ValueError(f"around has the parameters {around.names}, not {problem.prior.names}")
+        raise ValueError(
+            f"around has the parameters {around.names}, not {problem.prior.names}; give "
+            "a result of this problem"
+        )
     return partial(_draw_inside, around, [np.asarray(end) for end in problem.prior.bounds])
 
 

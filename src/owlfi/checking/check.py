@@ -62,7 +62,10 @@ def check(
     """
     as_problem(problem), as_kind("result", result, Distribution, "an Estimate or a Posterior")
     if result.names != problem.prior.names:
-        raise ValueError(f"result has the parameters {result.names}, not {problem.prior.names}")
+        raise ValueError(
+            f"result has the parameters {result.names}, not {problem.prior.names}; give "
+            "a result of this problem"
+        )
     functions, x = _as_statistics(statistics), np.asarray(problem.observed)
     own = np.array([_measure(name, f, x) for name, f in functions.items()])
     count, share = _check_share(replicates, level, len(functions) + min(2, x.shape[1]))
@@ -190,7 +193,7 @@ def _measure(name: str, function: Statistic, data: np.ndarray) -> float:
         value = np.asarray(function(data), float)
     except Exception as error:  # of its own, or where it gives no number
         raise ValueError(
-            f"statistics[{name!r}] must give one number of a data set {data.shape}; "
+            f"statistics[{name!r}] must give one number of a data set {data.shape}, "
             f"{tell_failure(function, error)}"
         ) from error
     if value.size != 1 or not np.isfinite(value).all():

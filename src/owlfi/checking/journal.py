@@ -43,7 +43,9 @@ class Journal:
             records = [json.loads(line) for line in lines]
             self.records = {record.pop("number"): record for record in records}
         except (ValueError, AttributeError, KeyError) as error:
-            raise ValueError(f"file {path} is no calibration of owlfi ({error})") from None
+            raise ValueError(
+                f"file {path} is no calibration of owlfi ({error}); name another file"
+            ) from None
         _compare(path, known, facts)
         if torn:
             path.write_text(whole + "\n", encoding="utf-8")

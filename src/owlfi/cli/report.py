@@ -30,9 +30,11 @@ def report_result(
     import_from_here()
     with report_errors():
         if check and problem is None:
-            raise ValueError("--check simulates, and needs the simulator: give --problem STUDY")
+            raise ValueError("--check simulates, and needs the simulator; give --problem STUDY")
         if not Path(result).is_file():
-            raise FileNotFoundError(f"there is no file {str(result)!r}")
+            raise FileNotFoundError(
+                f"there is no file {str(result)!r}; name what save() wrote, or owlfi run"
+            )
         typer.echo(f"Written: {_write(result, problem, out or result.with_suffix('.html'), check)}")
 
 

@@ -136,7 +136,10 @@ def _make_plan(file: StudyFile, rule: Any, thetas: int) -> dict[str, Any]:
 
 def _read_simulator(file: StudyFile) -> Simulator:
     if ("simulator" in file.values) == ("command" in file.values):
-        raise StudyError(f"{file.path}: give one of simulator (an import path) and command")
+        raise StudyError(
+            f"{file.path} names no simulator, or two; give one of simulator (an import path) and "
+            "command"
+        )
     key = "command" if "command" in file.values else "simulator"
     try:
         simulator = _add_noise(file, _read_generator(file, key))
@@ -244,7 +247,9 @@ def _count_thetas(file: StudyFile, method: str) -> int:
         part = _PILOT if "explore" in file.values else 1
         return max(1, int(part * file.values["budget"]) // file.values["m"])
     if method in _WITH_A_DESIGN:
-        raise StudyError(f"{file.path}: give thetas, or budget and m, for method {method}")
+        raise StudyError(
+            f"{file.path} has no thetas; give thetas, or budget and m, for method {method}"
+        )
     return 0
 
 

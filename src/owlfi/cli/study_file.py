@@ -48,18 +48,22 @@ class StudyFile:
 
     def __init__(self, path: Path):
         if not path.is_file():
-            raise StudyError(f"there is no study {path}")
+            raise StudyError(f"there is no study {path}; name a TOML file")
         self.path = path
         try:
             self.text = path.read_text(encoding="utf-8-sig")
             self.values = tomllib.loads(self.text)
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise StudyError(f"{path}, line {line}: save it as UTF-8 ({error.reason})") from None
+            raise StudyError(
+                f"{path}, line {line} is not UTF-8 ({error.reason}); save it as that"
+            ) from None
         except ValueError as error:  # of TOML, or of a number with thousands of digits
             raise StudyError(f"{path}: {error}") from None
         except RecursionError:
-            raise StudyError(f"{path} has values that are nested too deeply") from None
+            raise StudyError(
+                f"{path} has values that are nested too deeply; write them flat"
+            ) from None
         self._check_keys(self.values, _KEYS)
         for table, known in _TABLES.items():
             self._check_keys(self.table(table), known, table)
@@ -71,7 +75,7 @@ class StudyFile:
     def require(self, key: str) -> Any:
         """The value of a key; StudyError where it is missing."""
         if key not in self.values:
-            raise StudyError(f"{self.path}: {key} is missing")
+            raise StudyError(f"{self.path}: {key} is missing; add it")
         return self.values[key]
 
     def construct(self, key: str, kind: type, *, table: str = "") -> Any:
@@ -146,7 +150,7 @@ def construct(text: str) -> Any:
     3
     """
     if not isinstance(text, str):
-        raise ValueError(f'must be text such as "Normal(0, 1)", got {text!r}')
+        raise ValueError(f'{text!r} is no text; write it as "Normal(0, 1)"')
     return _evaluate(ast.parse(text.strip(), mode="eval").body, text)
 
 
@@ -156,12 +160,15 @@ def _evaluate(node: ast.AST, text: str) -> Any:
         if None in words:
             raise ValueError(f"{text!r} has **, where each keyword must be named")
         if len({*words}) < len(words):
-            raise ValueError(f"{text!r} gives a keyword twice")
+            raise ValueError(f"{text!r} gives a keyword twice; leave one out")
         kind = getattr(owlfi, node.func.id, None)
         if isinstance(kind, type) and issubclass(kind, owlfi.Measure | owlfi.Kernel):
             named = {str(word.arg): _evaluate(word.value, text) for word in node.keywords}
             return kind(*(_evaluate(argument, text) for argument in node.args), **named)
-        raise ValueError(f"owlfi has no measure or kernel {node.func.id!r}")
+        raise ValueError(
+            f"owlfi has no measure or kernel {node.func.id!r}; take one of the "
+            "API reference, such as Normal or Matern"
+        )
     try:
         return ast.literal_eval(node)
     except ValueError:

@@ -165,7 +165,10 @@ def _mean(factors: Factors, measure: Measure, u: Float[Array, "m s"]) -> Float[A
         return reduce(mul, (_mean(_restrict(factors, s), part, u[:, s]) for part, s in pieces))
     if isinstance(measure, Family):
         return _coordinates(factors, measure).mean(u).prod(-1)
-    raise ValueError(f"owlfi has no embedding of {type(measure).__name__}")
+    raise ValueError(
+        f"owlfi has no embedding of {type(measure).__name__}; use one of its own "
+        "measures, or Empirical(...) of a large sample"
+    )
 
 
 def _cross(factors: Factors, first: Measure, second: Measure) -> Float[Array, ""]:

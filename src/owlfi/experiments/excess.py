@@ -213,4 +213,4 @@ def _line_rule(measure: Measure) -> tuple[np.ndarray, np.ndarray]:
         z, step = np.linspace(-12.0, 12.0, 481, retstep=True)  # trapezoid rule
         weights = step * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
         return float(measure.mean[0]) + float(measure.sd[0]) * z, weights
-    raise ValueError(f"no product rule for {type(measure).__name__}")
+    raise ValueError(f"no product rule for {type(measure).__name__}; use Uniform or Normal")

@@ -33,7 +33,9 @@ class Cut(NamedTuple):
         share, threshold = self
         if share is not None and threshold is not None:
             both = f"{brief(share)}, {brief(threshold)}"
-            raise ValueError(f"give a share or a threshold, not both ({both})")
+            raise ValueError(
+                f"share and threshold exclude each other, got {both}; give one of them"
+            )
         if share is not None and not 0 < plain_number("share", share) <= 1:
             raise ValueError(f"share must lie above 0 and be at most 1, got {brief(share)}")
         if threshold is not None:

@@ -128,7 +128,7 @@ def as_samples(x: Any, y: Any) -> tuple[Float[Array, "n d"], Float[Array, "m d"]
     x, y = (rows[:, None] if rows.ndim == 1 else rows for rows in (x, y))
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
-            "gram takes two samples, x (n, d) and y (m, d) with the same number of columns, "
+            "the samples x (n, d) and y (m, d) of gram must have the same number of columns, "
             f"got shapes {x.shape} and {y.shape}"
         )
     return x, y
@@ -301,7 +301,8 @@ def check_coordinates(kernel: CoordinateKernel, dim: int) -> None:
             name = jax.tree_util.keystr(path).split(".")[-1]
             raise ValueError(
                 f"the {name} of {type(kernel).__name__} has {value.shape[0]} entries, "
-                f"but the points have {dim} coordinates"
+                f"but the points have {dim} coordinates; give one, or "
+                f"{dim}"
             )
 
 

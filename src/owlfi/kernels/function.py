@@ -39,7 +39,7 @@ class FunctionKernel(Kernel):
         except Exception as error:  # of its own, or as NumPy's functions raise for traced points
             raise ValueError(
                 "kernel must be a JAX function of two points (d,) that returns a number, written "
-                f"with jax.numpy instead of numpy; {tell_failure(self.function, error)}"
+                f"with jax.numpy instead of numpy, {tell_failure(self.function, error)}"
             ) from error
         if value.shape:
             raise ValueError(

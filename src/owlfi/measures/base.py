@@ -216,7 +216,8 @@ def as_coordinates(name: str, value: Any, dim: int) -> Float[Array, "... s"]:
     array = array if array.ndim else array[None]
     if array.shape[-1] != dim:
         raise ValueError(
-            f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape})"
+            f"{name} has {array.shape[-1]} columns where {dim} are expected (shape {array.shape}); "
+            f"give {dim}"
         )
     return array
 
@@ -235,7 +236,7 @@ def as_points(name: str, points: Any, measure: Measure, *, batched: bool = False
             )
             raise ValueError(
                 f"{name} has a value outside the support of the measure: "
-                f"{float(rows[*design, row, j])} at {place}, coordinate {j}, "
-                f"where the support is [{low[j]}, {high[j]}]"
+                f"{float(rows[*design, row, j])} at {place}, coordinate {j}; "
+                f"give values in [{low[j]}, {high[j]}]"
             )
     return rows

@@ -33,9 +33,13 @@ class Product(Measure):
 
     def __init__(self, *parts: Any):
         if not parts:
-            raise ValueError("Product needs at least one measure")
+            raise ValueError(
+                "Product needs at least one measure; write Product(Normal(), Uniform())"
+            )
         if any(isinstance(part, (list, tuple)) for part in parts):
-            raise ValueError("parts of a Product are separate arguments: Product(a, b), not a list")
+            raise ValueError(
+                "parts of a Product are separate arguments; write Product(a, b), not a list"
+            )
         measures = [as_measure(part, name="each part") for part in parts]
         nested = [m.parts if isinstance(m, Product) else (m,) for m in measures]
         self.parts = tuple(part for group in nested for part in group)
@@ -227,7 +231,7 @@ def _family(component: Measure, j: int, before: np.ndarray) -> Family:
     if not isinstance(family, Family):
         raise ValueError(
             "a mixture can turn uniform points into its own only where its components are "
-            f"families or products of them, not with {type(family).__name__}"
+            f"families or products of them, not with {type(family).__name__}; draw with iid"
         )
     return family
 

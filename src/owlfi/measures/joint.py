@@ -132,7 +132,7 @@ class LogDensity(Measure):
             logs = np.asarray(self._evaluate(_midpoints(self.low, self.high)))
         except Exception as error:  # of its own, or where it gives no number
             raise ValueError(
-                "function must be one of a point (s,) that gives the logarithm of a density; "
+                "function must be one of a point (s,) that gives the logarithm of a density, "
                 f"{tell_failure(function, error)}"
             ) from error
         if np.isnan(logs).any() or not np.isfinite(logs.max()):

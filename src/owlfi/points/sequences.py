@@ -159,7 +159,8 @@ def _gauss_axis(nodes: int, measure: Measure) -> np.ndarray:
     }
     if isinstance(measure, DiscreteFamily) or not isinstance(measure, Family):
         raise ValueError(
-            f"tensor_grid needs continuous independent coordinates, not {type(measure).__name__}"
+            f"tensor_grid needs continuous independent coordinates, not {type(measure).__name__}; "
+            "use sobol or iid"
         )
     image = lambda u: u.from_uniform(0.5 * (1 + roots_legendre(nodes)[0])[:, None])  # noqa: E731
     axis = np.ravel(rule.get(type(measure), image)(measure))

@@ -68,7 +68,10 @@ def _read_columns(
     table = read_table(as_path("observed", path))
     names = table.take_names(required=columns is not None)
     if not table.rows:
-        raise ValueError(f"observed is {str(path)!r}, which has names of columns but no rows")
+        raise ValueError(
+            f"observed is {str(path)!r}, which has names of columns but no rows; "
+            "write rows of numbers below them"
+        )
     chosen = table.find_columns(names, columns)
     numbers = as_rows(f"observed ({path})", table.numbers(chosen, names))
     return numbers, None if names is None else tuple(names[j] for j in chosen)

@@ -251,5 +251,5 @@ def _check_dimension(simulator: Simulator, observed: Array) -> None:
     if d not in (None, observed.shape[1]):
         raise ValueError(
             f"observed has {observed.shape[1]} columns where the simulator gives {d} "
-            f"(shape {observed.shape})"
+            f"(shape {observed.shape}); let both have the same, a row for each observation"
         )

@@ -114,7 +114,7 @@ def _choose_theta(simulator: Simulator, theta: Any) -> Any:
     if simulator.theta is not None:
         return simulator.theta
     if simulator.prior is None:
-        raise ValueError("theta is needed: the simulator has neither a usual theta nor a prior")
+        raise ValueError("the simulator has neither a usual theta nor a prior; give theta")
     middle = jnp.full((1, len(simulator.parameters)), 0.5)
     return simulator.prior.from_uniform(middle)[0]
 

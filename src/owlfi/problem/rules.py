@@ -115,7 +115,7 @@ def _draw_points(points: Points, key: Key[Array, ""], m: int, measure: Measure) 
         raise
     except Exception as error:
         raise ValueError(
-            f"points must be a function of a key, m and a measure; {tell_failure(points, error)}"
+            f"points must be a function of a key, m and a measure, {tell_failure(points, error)}"
         ) from error
     u = as_points("points", drawn, measure)
     if len(u) != m:

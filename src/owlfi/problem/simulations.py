@@ -213,7 +213,10 @@ def _run_once(simulator: Simulator, theta: Array, u: Array) -> Float[Array, "m d
 
 def _check_columns(y: Float[np.ndarray, "m d"], columns: int | None) -> None:
     if columns not in (None, y.shape[1]):
-        raise ValueError(f"observed has {columns} columns where the simulator gives {y.shape[1]}")
+        raise ValueError(
+            f"observed has {columns} columns where the simulator gives {y.shape[1]}; "
+            "let both have the same"
+        )
 
 
 def _check_rows(

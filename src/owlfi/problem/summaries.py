@@ -50,7 +50,8 @@ class Summaries(eqx.Module):
         """
         if rows.shape[1] != self.taken:
             raise ValueError(
-                f"the simulator gives {rows.shape[1]} columns where {self.taken} were observed"
+                f"the simulator gives {rows.shape[1]} columns where {self.taken} were observed; "
+                "let both have the same"
             )
         fine = np.isfinite(rows).all(1)
         found = np.full((len(rows), sum(self.widths)), np.nan)
@@ -93,7 +94,7 @@ def _observe(name: str, function: Function, rows: np.ndarray) -> Float[np.ndarra
         values = _as_columns(np.asarray(function(rows), float))
     except Exception as error:  # of its own, or where it gives no numbers
         raise ValueError(
-            f"summaries: {name} must give numbers for rows (n, d); {tell_failure(function, error)}"
+            f"summaries: {name} must give numbers for rows (n, d), {tell_failure(function, error)}"
         ) from error
     if values.ndim != 2 or len(values) != len(rows) or not values.size:
         raise ValueError(

@@ -79,7 +79,7 @@ class Table:
             if len(row) != count:
                 raise ValueError(
                     f"{self.path}, line {line} has {len(row)} cells where there are {count} "
-                    f"columns: {_shorten(row)}"
+                    f"columns ({_shorten(row)}); give each row as many"
                 )
         if wanted is None:
             self._refuse_index(names)
@@ -157,7 +157,7 @@ class Table:
         line, cell, _ = lines[0]
         if all(_is_gap(cell) for _, cell, _ in lines):
             return ValueError(
-                f"{self.path}, line {line} has {cell!r}, NaN or infinite: remove such lines, or "
+                f"{self.path}, line {line} has {cell!r}, NaN or infinite; remove such lines, or "
                 "choose other columns"
             )
         broken = {j for _, _, j in lines}
@@ -188,12 +188,14 @@ def read_table(path: Path) -> Table:
     Raises ValueError for a file that is not there, empty or not text, and for errors of Excel.
     """
     if not path.is_file():
-        raise ValueError(f"observed is {str(path)!r}, but there is no such file")
+        raise ValueError(
+            f"observed is {str(path)!r}, but there is no such file; paths begin at {Path.cwd()}"
+        )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"observed is {str(path)!r}, which is not UTF-8 ({error.reason})"
+            f"observed is {str(path)!r}, which is not UTF-8 ({error.reason}); save it as that"
         ) from None
     numbered = list(enumerate(re.split(r"\r\n|\r|\n", text), start=1))
     for number, line in numbered:
@@ -208,12 +210,14 @@ def read_table(path: Path) -> Table:
     while lines and not lines[0][1].strip():
         del lines[0]
     if not lines:
-        raise ValueError(f"observed is {str(path)!r}, which is empty")
+        raise ValueError(f"observed is {str(path)!r}, which is empty; write rows of numbers to it")
     separator = _find_separator([line for _, line in lines if line.strip()])
     try:
         cells = _split([line for _, line in lines], separator)
     except csv.Error as error:
-        raise ValueError(f"{path} is no table of numbers ({error})") from error
+        raise ValueError(
+            f"{path} is no table of numbers ({error}); write a row a line, with commas between"
+        ) from error
     if len(cells) != len(lines):
         raise ValueError(
             f"{path} has a cell in quotes that goes over several lines; write it in one"

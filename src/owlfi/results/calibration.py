@@ -85,7 +85,10 @@ class Calibration(Result):
         """
         as_kind("result", result, Distribution, "an Estimate or a Posterior")
         if result.names != self.names:
-            raise ValueError(f"result has the parameters {result.names}, not {self.names}")
+            raise ValueError(
+                f"result has the parameters {result.names}, not {self.names}; give "
+                "a result of the problem that was calibrated"
+            )
         lowest, highest = self._conformal_scores(as_level(level))
         low, high = result.at_scores(lowest), result.at_scores(highest)
         if self.ends is not None:

@@ -40,7 +40,9 @@ def load(path: Any) -> Any:
     try:
         return _read(file)
     except Exception as error:  # of zip, NumPy, JSON or the types themselves: the file is no result
-        raise ValueError(f"{path} is no file that owlfi saved ({error!r})") from error
+        raise ValueError(
+            f"{path} is no file that owlfi saved ({error!r}); save the result again"
+        ) from error
 
 
 def _read(path: Path) -> Any:

@@ -50,7 +50,10 @@ class Posterior(Distribution):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.draws) % as_count("chains", self.chains):
-            raise ValueError(f"{len(self.draws)} draws are not those of {self.chains} chains")
+            raise ValueError(
+                f"{len(self.draws)} draws are not those of {self.chains} chains; "
+                "give as many for each"
+            )
 
     def __getitem__(self, name: str) -> Float[Array, " n"]:
         return as_jax(np.asarray(self.draws)[:, self._place(name)])

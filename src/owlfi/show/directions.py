@@ -27,7 +27,7 @@ def directions(learned: Any, axes: Any = None, *, count: int = 3, paths: int = 1
     noise = learned.coordinates if isinstance(learned, Quadrature) else learned
     if not isinstance(noise, Rotated):
         raise ValueError(
-            f"learned has no directions ({type(learned).__name__}): use OptimallyWeighted or "
+            f"learned has no directions ({type(learned).__name__}); use OptimallyWeighted or "
             "Adaptive with coordinates='learned', or learn_coordinates(...).measure"
         )
     axes = as_axes(axes, 1, as_count("paths", paths, most=noise.dim))

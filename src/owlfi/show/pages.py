@@ -59,7 +59,10 @@ def render(title: str, lead: str, sections: list[Section]) -> str:
         )
         if len(text.encode()) <= MOST_BYTES:
             return text
-    raise ValueError(f"the page has {len(text):,} characters, more than {MOST_BYTES:,}")
+    raise ValueError(
+        f"the page has {len(text):,} characters, more than {MOST_BYTES:,}; "
+        "give a result of fewer parameters or columns"
+    )
 
 
 def _template() -> Any:

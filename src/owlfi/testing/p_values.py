@@ -37,7 +37,7 @@ def decide(statistics: Float[np.ndarray, " b"], level: float) -> Decision:
     Decision(p_value=0.5, critical_value=2.0)
     """
     if np.isnan(statistics[0]):
-        raise ValueError("the statistic of the data is NaN: mend the kernel or the simulator")
+        raise ValueError("the statistic of the data is NaN; mend the kernel or the simulator")
     observed, null = statistics[0], np.where(np.isnan(statistics), np.inf, statistics)[1:]
     known = statistics[np.isfinite(statistics)]
     tie = _TIE * np.std(known) if len(known) else 0.0
@@ -86,7 +86,7 @@ def check_level(resamples: Any, level: Any, name: str = "resamples") -> tuple[in
 def check_varies(observed: Any) -> None:
     """Raises ValueError for data without any spread."""
     if np.ptp(np.asarray(observed), axis=0).max() == 0:
-        raise ValueError("observed is constant: all rows are equal, and there is nothing to test")
+        raise ValueError("observed is constant: all rows are equal; give data that vary")
 
 
 def check_rows(name: str, rows: int) -> None:

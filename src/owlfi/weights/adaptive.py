@@ -131,7 +131,7 @@ class AdaptiveDesign(eqx.Module):
         Raises ValueError before the first run.
         """
         if self.y is None:
-            raise ValueError("no run is done yet: ask() for points, and tell(u, y) what they gave")
+            raise ValueError("no run is done yet; ask() for points, and tell(u, y) what they gave")
         if len(self.points) < FEWEST or not self._in_sequence().any():
             known = self.data_kernel, self.measure, self.points, self.y
             return tuned_weights(*known, most_noise=self.most_noise)

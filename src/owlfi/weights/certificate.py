@@ -86,7 +86,9 @@ def explanation(
         return " ".join(
             _describe_untuned(m, amplified, bool(jnp.ptp(weights) == 0), float(condition))
         )
-    return " ".join([_tell_gain(m, certificate), *_tell_limits(m, s, amplified, certificate)])
+    return " ".join(
+        [_describe_gain(m, certificate), *_describe_limits(m, s, amplified, certificate)]
+    )
 
 
 def _describe_untuned(m: int, amplified: float, equal: bool, condition: float) -> list[str]:
@@ -100,7 +102,7 @@ def _describe_untuned(m: int, amplified: float, equal: bool, condition: float) -
     return [size, *_warn_of_explosion(amplified)]
 
 
-def _tell_gain(m: int, certificate: Certificate) -> str:
+def _describe_gain(m: int, certificate: Certificate) -> str:
     match int(certificate.verdict):
         case Verdict.CONSTANT:
             return (
@@ -148,7 +150,7 @@ def _tell_gain(m: int, certificate: Certificate) -> str:
     )
 
 
-def _tell_limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
+def _describe_limits(m: int, s: int, amplified: float, certificate: Certificate) -> list[str]:
     if bool(jnp.isnan(certificate.excess)) or int(certificate.verdict) == Verdict.CONSTANT:
         return []
     found = []
@@ -184,7 +186,7 @@ def _warn_of_explosion(amplified: float) -> list[str]:
     ]
 
 
-def tell_directions(noise: Rotated) -> str:
+def describe_directions(noise: Rotated) -> str:
     """How many directions of the noise there are to look along."""
     carried = np.cumsum(noise.shares)
     enough = carried >= min(_NEARLY_ALL, carried[-1])

@@ -61,7 +61,7 @@ def pooled_weights(data_kernel: Any, measure: Any, points: Any, y: Any) -> Quadr
     if u.ndim != 3 or rows.shape[:-1] != u.shape[:-1] or u.shape[1] < FEWEST:
         raise ValueError(
             "points must have shape (t, m, s) and y (t, m, d), a design of at least "
-            f"{FEWEST} points for each theta; got {u.shape} and {rows.shape}"
+            f"{FEWEST} points for each theta, got {u.shape} and {rows.shape}"
         )
     k, noise = as_kernel(data_kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
     # The same noise in K as in C, or smooth simulations would look smoother than any kernel.

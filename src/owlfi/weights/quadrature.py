@@ -16,8 +16,8 @@ from owlfi.measures import Rotated
 from owlfi.weights.certificate import (
     Certificate,
     Verdict,
+    describe_directions,
     explanation,
-    tell_directions,
     tell_sum,
     without_estimate,
 )
@@ -136,7 +136,7 @@ class Quadrature(eqx.Module):
     def explain(self) -> str:
         """In plain words: whether the weights help, what limits them, and what to do."""
         known = self.points, self.weights, self.condition, self.certificate
-        learned = [] if self.coordinates is None else [tell_directions(self.coordinates)]
+        learned = [] if self.coordinates is None else [describe_directions(self.coordinates)]
         return " ".join([explanation(*known), *learned])
 
 

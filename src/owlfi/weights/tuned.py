@@ -98,7 +98,7 @@ def _as_samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
     if y.shape[-2] != u.shape[-2] or y.shape[: len(batch)] != batch or y.ndim > u.ndim + 1:
         raise ValueError(
             "y must hold one row for each point, (m, d), or (t, m, d) for several thetas, behind "
-            f"the leading axis of the points if they have one; got shape {y.shape} for points of "
+            f"the leading axis of the points if they have one, got shape {y.shape} for points of "
             f"shape {u.shape}"
         )
     return as_jax(np.asarray(y).reshape(batch[0] if batch else 1, -1, *y.shape[-2:]))

@@ -462,7 +462,7 @@ def test_what_cannot_be_served_is_explained(message):
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="argument is 'rnd', but by_state has random_state"):
         from_random(by_state, argument="rnd")
-    with pytest.raises(ValueError, match="needs prior="):
+    with pytest.raises(ValueError, match="give prior="):
         Simulator.from_random(by_state, ["a"])
     with pytest.raises(ValueError, match="draws must be a whole number"):
         from_random(by_state, draws=0)

@@ -227,7 +227,7 @@ def _tell_edge(share: float) -> tuple[str, ...]:
         return ()
     return (
         f"{share:.0%} of the adjusted draws lie at the edge of the accepted ones, beyond which "
-        "nothing is known: accept a larger share, or simulate more parameters near the data",
+        "nothing is known; accept a larger share, or simulate more parameters near the data",
     )
 
 

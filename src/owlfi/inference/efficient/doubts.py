@@ -44,7 +44,7 @@ def _tell_outliers(found: Refined) -> tuple[str, ...]:
     listed = ", ".join(map(str, rows[:_NAMED])) + more
     return (
         f"{len(rows)} of {len(found.left_out)} observations do not fit, and are left out (rows "
-        f"{listed}): see whether they are mistakes, or the model lacks something",
+        f"{listed}); see whether they are mistakes, or the model lacks something",
     )
 
 

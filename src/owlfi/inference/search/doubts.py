@@ -75,7 +75,7 @@ def tell_ends(stage: Stage, theta: np.ndarray, errors: np.ndarray) -> tuple[str,
     if not names:
         return ()
     return (
-        f"the estimate of {', '.join(names)} lies at the end of its prior: widen the prior, or "
+        f"the estimate of {', '.join(names)} lies at the end of its prior; widen the prior, or "
         "take its interval as one-sided",
     )
 

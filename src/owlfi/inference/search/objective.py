@@ -116,7 +116,7 @@ class Objective(eqx.Module):
         if y.shape[1] != self.observed.shape[1]:  # generators on the host tell late
             raise ValueError(
                 f"observed has {self.observed.shape[1]} columns where the simulator gives "
-                f"{y.shape[1]}"
+                f"{y.shape[1]}; let both have the same"
             )
         finished = self.finished(y)
         sample = finished.y, self.observed, finished.weights, self.shares

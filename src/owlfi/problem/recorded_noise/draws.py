@@ -62,7 +62,9 @@ class Draws:
         own = np.broadcast_shapes(*(np.shape(p) for p in parameters)) if parameters else ()
         shape = own if size is None else as_shape(size)
         if own and np.broadcast_shapes(own, shape) != shape:
-            raise ValueError(f"size {shape} does not fit parameters of shape {own}")
+            raise ValueError(
+                f"size {shape} does not fit parameters of shape {own}; let it end with that shape"
+            )
         rows = self._tape.rows
         if shape[: len(rows)] != rows:
             raise ValueError(

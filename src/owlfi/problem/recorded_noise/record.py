@@ -97,8 +97,8 @@ def _choose_thetas(prior: Prior | None, theta: Any) -> np.ndarray:
         return np.asarray(prior.starts(jax.random.key(0), MANY))
     if theta is None:
         raise ValueError(
-            "from_random needs prior=Prior(name=measure, ...), or theta=, for dry runs that find "
-            "the draws of the function"
+            "from_random finds the draws of the function by dry runs, and does not know where; "
+            "give prior=Prior(name=measure, ...), or theta="
         )
     return np.tile(np.asarray(theta), (MANY, 1))
 

@@ -39,7 +39,7 @@ class Log:
         if _trace_state() != self._outside:
             raise NotFromNoiseError(
                 f"rng.{method} is called inside jit, scan, vmap or the like ({where}), which JAX "
-                "traces once: every step would have the same numbers. Draw them before, "
+                "traces once, so that every step would have the same numbers; draw them before, "
                 f"z = rng.{method}(size=(steps, ...)), and let the loop run over z"
             )
         last = self.draws[-1] if self.draws else None
