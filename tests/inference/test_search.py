@@ -23,10 +23,11 @@ from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.profile import find_end, usual_units
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import sandwich
-from owlfi.inference.search.scatter import scatter_around, tangent_by_regression
+from owlfi.inference.search.scatter import refit_inside, scatter_around, tangent_by_regression
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.tangent import tangent_by_slopes
-from owlfi.inference.search.ways import BySlopes
+from owlfi.inference.search.walk import as_minimum, end_walk
+from owlfi.inference.search.ways import ByRegression, BySlopes, Landing
 from owlfi.inference.search.whitening import whitened_kernel
 from owlfi.kernels import SquaredExponential
 
@@ -129,6 +130,22 @@ def test_ladder_goes_down_from_a_scale_that_sees_half_of_the_starts():
     quadrature = SOBOL.quadrature(KEY, usual)
     starts = compare_starts(KEY, usual, objective_of(usual, quadrature), quadrature, 16)
     assert starts.ladder[0] <= 8
+
+
+def test_regressions_are_widened_until_they_hold_other_weightings_of_the_data():
+    """Draws of the bootstrap that lie beyond would be left out, and the others too narrow."""
+    problem = Problem(counts(), draw(counts(), [4.0], 100))
+    objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
+    narrow, _ = scatter_around(objective, jnp.array([4.0]), jnp.array([[0.15]]), 0)
+    landing = Landing(as_minimum(objective, end_walk(narrow)), narrow)
+    shares = np.random.default_rng(0).dirichlet(np.ones(100), 200)
+    wider, calls = ByRegression().make_room(objective, landing, as_jax(shares))
+    held = [
+        np.mean(refit_inside(each.scatter, None, as_jax(shares)).converged)
+        for each in (landing, wider)
+    ]
+    assert held[0] < 0.9 < held[1]
+    assert calls == 2 * len(wider.scatter.y) * objective.m
 
 
 def test_counts_are_fitted_without_slopes():

@@ -223,6 +223,12 @@ class Fit(NamedTuple):
         """The squared MMD around the estimate by regression, where simulations are rough."""
         return None if self.scatter is None else regressed(self.scatter)
 
+    def make_room(self, shares: Float[Array, "b n"]) -> "Fit":
+        """The same where estimates of such other weightings of the data can be told from it."""
+        found, filled = self.assessed, self.objective.fill_shares(shares)
+        landing, calls = found.way.make_room(self.objective, found.landing, filled)
+        return self._replace(assessed=found._replace(landing=landing), calls=self.calls + calls)
+
     def refit_each(
         self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
     ) -> Minimum:

@@ -32,6 +32,7 @@ from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import unweighted
 
 _CHUNK = 50  # fits between two moves of the progress bar
+_PILOT = 200  # draws, to see how far they go
 _STEPS = 3  # of a search from the estimate, mostly
 
 
@@ -87,6 +88,7 @@ def posterior_bootstrap(
     _check_strength(prior_strength, as_discrepancy(discrepancy))
     fit_key, key = jax.random.split(as_key(key))
     fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
+    fit = fit.make_room(_shares(jax.random.fold_in(fit_key, 1), problem, _PILOT, 0.0, 0))
     begin = _begin_plainly(fit) if discrepancy == "mmd" else _refine(fit_key, rule, fit, progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0

@@ -114,6 +114,12 @@ def _are_settled(factors: np.ndarray) -> bool:
     return bool(least <= factors.min() and factors.max() <= most)
 
 
+def end_walk(scatter: Scatter) -> Walk:
+    """At the minimum of one regression."""
+    found = minimise_inside(scatter)
+    return Walk(scatter.place(found.xi), scatter.spread, float(found.value), settled=True)
+
+
 def as_minimum(objective: Objective, ended: Walk) -> Minimum:
     """Where a walk ended, as of any search."""
     vs, values = zip(*ended.trail, strict=True) if ended.trail else ([ended.v], [ended.value])

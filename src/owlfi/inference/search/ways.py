@@ -23,13 +23,15 @@ from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minim
 from owlfi.inference.search.objective import Objective, gauss_newton_model
 from owlfi.inference.search.scatter import (
     Scatter,
+    is_too_wide,
     refit_inside,
+    scatter_around,
     scatter_size,
     tangent_by_regression,
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
 from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
-from owlfi.inference.search.walk import as_minimum, first_walk, walk
+from owlfi.inference.search.walk import as_minimum, end_walk, first_walk, walk
 from owlfi.problem.real_line import to_real
 from owlfi.problem.spending import OutOfCallsError, keep_back
 
@@ -39,6 +41,8 @@ _SCOUTS = 3  # for each search on all points
 _SCOUT_POINTS = 64
 _APART = 0.02  # widths of the prior, between places that are not the same
 _ROUNDS, _ROUNDS_A_RUNG = 12, 3
+_WIDENED, _WIDER = 2, 1.6  # how often, and how much wider each time
+_INSIDE = 0.99  # of the minima of other weightings of the data
 USUAL_STEPS = 5
 """Of a search."""
 
@@ -155,6 +159,12 @@ class BySlopes:
         )
         return Look(kept, seen.whole(), Calls(int(calls), beside * designs.weights.shape[1]))
 
+    def make_room(
+        self, objective: Objective, landing: Landing, shares: Float[Array, "b n"]
+    ) -> tuple[Landing, int]:
+        """The landing from which other weightings of the data are fitted: this one, at no calls."""
+        return landing, 0
+
     def refit_each(
         self,
         objective: Objective,
@@ -236,6 +246,26 @@ class ByRegression:
         seen = leave_out_failed(objective, y, designs.weights).whole()
         return Look(tangent_by_regression(scatter, xi, seen), seen, Calls(0, designs.weights.size))
 
+    def make_room(
+        self, objective: Objective, landing: Landing, shares: Float[Array, "b n"]
+    ) -> tuple[Landing, int]:
+        """Wider regressions, while they hold more of the minima of other weightings."""
+        calls, held = 0, _share_inside(landing.scatter, shares)
+        for number in range(_WIDENED):
+            scatter = landing.scatter
+            if scatter is None or held > _INSIDE:
+                break
+            try:
+                spread = _WIDER * scatter.spread
+                wider, made = scatter_around(objective, scatter.centre, spread, _ROUNDS + number)
+            except OutOfCallsError:
+                break
+            calls, before, held = calls + made, held, _share_inside(wider, shares)
+            if wider is None or held <= before or bool(is_too_wide(wider)):
+                break
+            landing = Landing(as_minimum(objective, end_walk(wider)), wider)
+        return landing, calls
+
     def refit_each(
         self,
         objective: Objective,
@@ -248,6 +278,12 @@ class ByRegression:
 
 
 Way = BySlopes | ByRegression
+
+
+def _share_inside(scatter: Scatter | None, shares: Float[Array, "b n"]) -> float:
+    """Of the minima of some weightings of the data, those that a regression can tell."""
+    found = None if scatter is None else refit_inside(scatter, None, shares).converged
+    return 0.0 if found is None else float(np.mean(found))
 
 
 def walk_calls(p: int, m: int, rungs: int, rounds: int = _ROUNDS) -> int:
