@@ -142,7 +142,7 @@ def _refine(
     """The estimate by the efficient discrepancy, or the same one with a word."""
     with show_bars(progress):
         begin_step("Efficient discrepancy")
-        found = refine(key, rule, fit.stage, fit.theta, fit.scatter)
+        found = refine(key, rule, fit.stage, fit.theta, fit.assessed.without_slopes)
     calls = max(fit.calls + found.calls, calls_made())
     derivatives = fit.gradient_calls + found.gradient_calls
     spent: dict[str, Any] = {"calls": calls, "gradient_calls": derivatives}

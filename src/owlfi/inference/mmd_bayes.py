@@ -186,7 +186,7 @@ def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin
 
 
 def _check_slopes(fit: Fit, beta: float | None, discrepancy: str) -> None:
-    if fit.rough and discrepancy == "efficient":
+    if fit.assessed.without_slopes is not None and discrepancy == "efficient":
         raise ValueError(
             "mmd_bayes with discrepancy='efficient' needs the derivatives of the simulator, but "
             "they do not tell how y changes with theta: it is rounded, counts, jumps or chaotic; "

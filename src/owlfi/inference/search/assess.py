@@ -11,6 +11,7 @@ from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
+from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.strays import find_strays
@@ -55,6 +56,11 @@ class Assessed(NamedTuple):
     reach: Reach
     calls: Calls
 
+    @property
+    def without_slopes(self) -> Scatter | None:
+        """The simulations around it, where their derivatives do not tell how they change."""
+        return None if self.way.smooth else self.landing.scatter
+
     def theta(self, bounds: Ends) -> Float[Array, " p"]:
         """The estimate: the minimum, shifted to that of the mean of other designs."""
         minimum = np.asarray(self.landing.minimum.theta)
@@ -90,7 +96,7 @@ def _look_further(
     objective, theta = stage.objective, landing.minimum.theta
     central = stage.problem.prior.pull_in(theta)  # at an end nothing moves on the real line
     if tries and errors.rippled:
-        found = _assess_by_regression(key, rule, stage, way, central, calls)
+        found = _assess_by_regression(key, rule, stage, way, central, calls, smooth=True)
         if _is_sure(found):
             return found
         calls = found.calls
@@ -144,9 +150,10 @@ def _assess_by_regression(
     way: Way,
     theta: Float[Array, " p"],
     calls: Calls,
+    smooth: bool = False,
 ) -> Assessed:
     """Over thetas as far apart as the data leave them, ripples and jumps average out."""
-    other: Way = ByRegression(way.steps)
+    other: Way = ByRegression(way.steps, smooth)
     found = other.search(stage.objective, theta, _RUNGS)
     return _assess_next(key, rule, stage, other, found, calls, 0)
 

@@ -90,6 +90,7 @@ class BySlopes:
 
     steps: int = STEPS
     rough = False
+    smooth = True
     more = 6
     """Searches from further starts, while the landing is doubtful."""
 
@@ -203,6 +204,8 @@ class ByRegression:
     """Quadratic regressions of the embedding over thetas, ever closer around the minimum."""
 
     steps: int = STEPS
+    smooth: bool = False
+    """Whether it is the squared MMD alone that is not: derivatives of the simulations are right."""
     rough = True
     more = 3
 
