@@ -71,7 +71,7 @@ def test_threshold_that_accepts_nothing_names_the_smallest_distance():
         ({"share": 0.0}, "share must lie above 0"),
         ({"share": 2.0}, "share must lie above 0"),
         ({"threshold": -1.0}, "threshold must be positive"),
-        ({"share": 0.1, "threshold": 0.1}, "not both"),
+        ({"share": 0.1, "threshold": 0.1}, "exclude each other"),
     ],
 )
 def test_impossible_cuts_are_refused(options, message):

@@ -310,7 +310,7 @@ def test_keys_of_the_old_kind_work():
 
 
 def test_point_sets_on_the_host_say_so_inside_jit():
-    with pytest.raises(ValueError, match="outside jit"):
+    with pytest.raises(ValueError, match="outside of jit"):
         jax.jit(lambda key: sobol(key, 4, Uniform()))(KEY)
 
 

@@ -201,7 +201,7 @@ def test_expensive_simulators_run_their_pilot_once():
 
 def test_recommendation_needs_a_theta_and_a_budget():
     model = owlfi.Simulator(lambda theta, u: theta[0] + u, owlfi.Normal(), ["a"])
-    with pytest.raises(ValueError, match="theta is needed"):
+    with pytest.raises(ValueError, match="give theta"):
         owlfi.recommend(model, 64)
     with pytest.raises(ValueError, match="budget must be a whole number of at least 8"):
         owlfi.recommend(model, 3, theta=[0.0])
