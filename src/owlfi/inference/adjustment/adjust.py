@@ -25,7 +25,9 @@ from owlfi.problem.simulations import Simulations
 DRAWS = 1000
 _STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
 _SAMPLES = 20  # of the nearest parameters, to know the scatter of rows by
-_HALVED, _FEWEST = 3, 40  # sizes of clouds, each half of the last
+_REACH = 4  # times the accepted draws, in the widest cloud
+_HALVED, _FEWEST = 5, 40  # sizes of clouds, each half of the last
+_HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge cuts off none
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
@@ -62,6 +64,8 @@ class Look(NamedTuple):
     regression: Polynomial
     information: float
     """The log determinant of what they tell of v."""
+    held: bool
+    """Whether draws by them lie well inside of the cloud."""
 
 
 class Redrawn(NamedTuple):
@@ -110,18 +114,18 @@ def adjust_draws(
 
 
 def _gather_each(
-    problem: Problem, runs: Simulations, found: np.ndarray, importance: np.ndarray
+    problem: Problem, runs: Simulations, found: np.ndarray, importance: np.ndarray, count: int
 ) -> list[Cloud]:
-    """All accepted draws, and fewer and fewer of the nearest while they are enough.
+    """Some times the accepted draws, and fewer and fewer of the nearest while they are enough.
 
-    Raises ValueError where they are too few for a regression.
+    Raises ValueError where the accepted ones are too few for a regression.
     """
     v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
-    worth, p = float(1 / np.sum(_weigh(found, importance) ** 2)), v.shape[1]
-    if worth < draws_needed(p):
+    worth = float(1 / np.sum(_weigh(found[:count], importance[:count]) ** 2))
+    if worth < draws_needed(p := v.shape[1]):
         raise ValueError(
             f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
-            f"{len(v)} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
+            f"{count} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
             "more, accept a larger share, or leave adjust out"
         )
     sizes = [len(v) // 2**halved for halved in range(_HALVED)]
@@ -152,22 +156,25 @@ def _choose_look(
     count: int,
     redrawn: Redrawn | None,
 ) -> Look:
-    """The stretch of k, the size of the cloud and the degree that tell most of theta."""
+    """The stretch of k, the size of the cloud and the degree that tell most of theta.
+
+    Of clouds that hold what they tell: narrower ones would cut it off.
+    """
     looks = []
     for stretch in _STRETCHES:
         stretched = problem.stretch(stretch)
         found = measure_distances(stretched, runs)
-        nearest = np.argsort(found, kind="stable")[:count]
+        nearest = np.argsort(found, kind="stable")[: _REACH * count]
         near = runs.at(nearest)
         samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
         features = choose_features(stretched, samples)
         at_draws = features.of(near.y, near.quadrature.weights)
         compared = _compare_designs(features, near, redrawn)
-        for cloud in _gather_each(problem, near, found[nearest], importance[nearest]):
+        for cloud in _gather_each(problem, near, found[nearest], importance[nearest], count):
             for degree in degrees_for(len(cloud.centre), cloud.worth):
                 some = at_draws[: len(cloud.xi)]
                 looks.append(_look(problem, cloud, some, *compared, degree))
-    return max(looks, key=lambda look: look.information)
+    return max(looks, key=lambda look: (look.held, look.information))
 
 
 def _compare_designs(
@@ -202,8 +209,9 @@ def _look(
     nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
     slope = regression.slope(cloud.xi[nearest])
     known = (cloud.root / np.asarray(problem.prior.real_widths())[:, None]) ** 2
-    told = np.linalg.slogdet(slope / variance @ slope.T + np.diag(known.sum(0)))[1]
-    return Look(cloud, wanted, noise, regression, float(told) - 2 * cloud.log_volume)
+    sizes = np.linalg.eigvalsh(slope / variance @ slope.T + np.diag(known.sum(0)))
+    told = float(np.log(np.maximum(sizes, np.finfo(float).tiny)).sum()) - 2 * cloud.log_volume
+    return Look(cloud, wanted, noise, regression, told, bool(sizes.min() > 1 / _HELD))
 
 
 def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
