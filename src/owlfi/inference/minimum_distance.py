@@ -306,17 +306,14 @@ def _adapt(
 ) -> tuple[Stage, Landing, int]:
     """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
     theta, problem, quadrature, calls = landing.minimum.theta, stage.problem, stage.quadrature, 0
-    retuned = rule.tuned if retune is None else retune
+    simulator, retuned = problem.simulator, rule.tuned if retune is None else retune
     if not (whiten or retuned):
         return stage, landing, 0
     try:
         if whiten:
             problem, calls = whiten_data(jax.random.fold_in(key, 1), problem, theta)
         if retuned:
-            y, tune_key = (
-                problem.simulator.rows(theta, quadrature.points),
-                jax.random.fold_in(key, 2),
-            )
+            tune_key, y = jax.random.fold_in(key, 2), simulator.rows(theta, quadrature.points)
             calls += len(y)
             if np.isfinite(y).all():
                 quadrature = rule.retune(tune_key, quadrature, problem, theta, y)

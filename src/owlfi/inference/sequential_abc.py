@@ -102,11 +102,8 @@ def sequential_abc(
     """
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("sequential_abc")
-    rounds, draws, keep = (
-        as_count("rounds", rounds),
-        as_count("draws", draws),
-        as_count("keep", keep),
-    )
+    rounds, draws = as_count("rounds", rounds), as_count("draws", draws)
+    keep = as_count("keep", keep)
     if not 2 <= keep <= draws:
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = jax.random.split(as_key(key))

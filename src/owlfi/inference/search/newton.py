@@ -22,7 +22,7 @@ samples, so that such a step is far below a standard error."""
 _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
-_OLDEST = 2  # steps for each parameter, that slopes are carried on
+_OLDEST = 1  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
 
@@ -95,10 +95,11 @@ def minimise(
             return search._replace(radius=jnp.array(0.0))
         return _advance(search, v, found, objective, held, tolerance)
 
+    v = to_real(start, objective.ends) if known is None else known.v  # to the last digit
     last = objective.runtime.while_loop(
         lambda search: _goes_on(search, steps, tolerance),
         step,
-        _start_search(to_real(start, objective.ends), steps, known),
+        _start_search(v, steps, known),
     )
     return _end_search(last, objective, tolerance)
 
