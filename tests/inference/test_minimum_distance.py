@@ -91,12 +91,15 @@ def test_value_of_the_u_statistic_leaves_out_the_diagonal():
 
 def test_gradient_and_hessian_are_those_of_the_value():
     objective = g_and_k_objective()
-    v = to_real(jnp.array([3.3, 0.8, 0.7, 0.4]), objective.ends)
-    model = newton_model(objective, v)
+    theta = jnp.array([3.3, 0.8, 0.7, 0.4])
+    model = newton_model(objective, to_real(theta, objective.ends))
     h = 1e-5 * jnp.eye(4)
-    differences = [(value_at(objective, v + e) - value_at(objective, v - e)) / 2e-5 for e in h]
-    assert_allclose(model.gradient, jnp.stack(differences), atol=1e-8)
-    slopes = [newton_model(objective, v + e).gradient for e in (*h, *-h)]
+    up, down = (to_real(theta[None] + step, objective.ends) for step in (h, -h))
+    differences = [
+        value_at(objective, a) - value_at(objective, b) for a, b in zip(up, down, strict=True)
+    ]
+    assert_allclose(model.gradient, jnp.stack(differences) / 2e-5, atol=1e-8)
+    slopes = [newton_model(objective, v).gradient for v in (*up, *down)]
     assert_allclose(
         model.hessian, (jnp.stack(slopes[:4]) - jnp.stack(slopes[4:])) / 2e-5, atol=1e-7
     )
@@ -338,7 +341,8 @@ def test_sandwich_intervals_cover():
 def test_curvature_takes_derivatives_however_found():
     objective = g_and_k_objective()
     v = to_real(THETA, objective.ends)
-    slopes = jnp.moveaxis(jax.jit(jax.jacfwd(objective.rows))(v), -1, 0)
+    by_theta = jax.jacfwd(lambda theta: objective.rows(to_real(theta, objective.ends)))
+    slopes = jnp.moveaxis(jax.jit(by_theta)(THETA), -1, 0)
     by_rows = curve_rows(objective, objective.rows(v), slopes)
     assert_allclose(by_rows.curvature, gauss_newton_model(objective, v).hessian, rtol=1e-9)
 
@@ -395,9 +399,14 @@ def test_moments_give_the_derivatives_of_the_objective(unbiased):
     problem = owlfi.Problem(model, x, data_kernel=whitening_kernel(x))
     objective = objective_of(problem, owlfi.VStatistic(16).quadrature(jax.random.key(1), problem))
     objective = dataclasses.replace(objective, unbiased=unbiased)
-    v = to_real(jnp.array([2.5, 1.3, 0.4, 0.2, 0.1]), objective.ends)
-    found, at = newton_model(objective, v), objective.at
-    value, gradient, hessian = jax.jit(lambda v: (at(v), jax.grad(at)(v), jax.hessian(at)(v)))(v)
+    theta = jnp.array([2.5, 1.3, 0.4, 0.2, 0.1])
+    found = newton_model(objective, to_real(theta, objective.ends))
+
+    def at(theta):
+        return objective.at(to_real(theta, objective.ends))
+
+    derivatives = jax.jit(lambda theta: (at(theta), jax.grad(at)(theta), jax.hessian(at)(theta)))
+    value, gradient, hessian = derivatives(theta)
     assert_allclose(found.value, value, rtol=1e-12)
     assert_allclose(found.gradient, gradient, rtol=1e-9, atol=1e-13)
     assert_allclose(found.hessian, hessian, rtol=1e-9, atol=1e-12)

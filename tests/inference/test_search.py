@@ -224,7 +224,7 @@ def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
     landing = owlfi.inference.search.newton.minimise(objective, jnp.array([1.0]))
     tangent, *_ = tangent_by_slopes(objective, landing.theta, no_designs(objective))
     errors = sandwich(tangent, objective.shares, jnp.ones(1), jnp.array(0.0))
-    end = find_end(objective, landing.theta, float(landing.value), errors, 0, 1, 50)
+    end = find_end(objective, landing.theta, float(landing.value), errors, 0, 1, 0.0, 50)
     usual = usual_units(80, 1) * float(errors.covariance[0, 0]) ** 0.5
     assert_allclose(end.reach, usual, rtol=0.1)
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.designs import Designs, Simulated, half_distance, no_designs
 from owlfi.inference.search.objective import Objective
-from owlfi.inference.search.profile import Reach, find_end, is_parabola, normal_reach
+from owlfi.inference.search.profile import Reach, Rises, find_end, look_at_rises, normal_reach
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, sandwich
 from owlfi.inference.search.scatter import Scatter
@@ -100,15 +100,15 @@ def _look_further(
         if _is_sure(found):
             return found
         calls = found.calls
-    normal, looked = is_parabola(objective, theta, landing.value, errors.sandwich)
-    calls = calls.add(other=looked)
-    if normal.all():
+    rises = look_at_rises(objective, theta, landing.value, errors.sandwich)
+    calls = calls.add(other=rises.calls)
+    if rises.normal.all():
         return plain._replace(calls=calls)
     rough, looked = is_rough(coarsen(objective, 1.0), central)
     calls = calls.add(other=looked)
     if tries and rough and not errors.rippled:
         return _assess_by_regression(key, rule, stage, way, central, calls)
-    reach, lower, spent = _profile(objective, landing, errors.sandwich, normal, way.steps)
+    reach, lower, spent = _profile(objective, landing, errors.sandwich, rises, way.steps)
     calls = calls.add(spent)
     if tries and lower is not None:
         next_best = way.search(objective, lower)
@@ -218,14 +218,14 @@ def _excess(stage: Stage, designs: Simulated) -> float:
 
 
 def _profile(
-    objective: Objective, landing: Landing, spread: Sandwich, normal: np.ndarray, steps: int
+    objective: Objective, landing: Landing, spread: Sandwich, rises: Rises, steps: int
 ) -> tuple[Reach, Array | None, int]:
     """The ends that are no parabola's, the lowest theta found beside the estimate, the calls."""
     reach, calls, lower = [np.array(side) for side in normal_reach(objective, spread)], 0, []
-    for place, side in np.argwhere(~normal):
-        sign = -1 if side == 0 else 1
+    for place, side in np.argwhere(~rises.normal):
+        sign, risen = -1 if side == 0 else 1, float(rises.ratios[place, side])
         theta, value = landing.minimum.theta, landing.value
-        end = find_end(objective, theta, value, spread, int(place), sign, steps)
+        end = find_end(objective, theta, value, spread, int(place), sign, risen, steps)
         reach[side][place], calls = end.reach, calls + end.calls
         lower += [] if end.lower is None else [end.lower]
     best = min(lower, key=lambda pair: pair[1], default=None)

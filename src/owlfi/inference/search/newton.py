@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
+from owlfi.inference.search.places import from_place, keep_within, place_widths
 from owlfi.problem.jax_or_host import Known, compile_where_it_runs
-from owlfi.problem.real_line import to_real
+from owlfi.problem.real_line import Ends, to_real
 from owlfi.problem.spending import OutOfCallsError
 
 STEPS = 50
@@ -22,6 +23,8 @@ samples, so that such a step is far below a standard error."""
 _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump to its end
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
+_NEAR = 0.05  # of the prior's range, from which a step may lead to its end
+_MOST_OF_IT = 0.9  # of a longer way there: scales of 0 and the like are traps
 _OLDEST = 1  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
@@ -51,10 +54,11 @@ class Search(NamedTuple):
     v: Array
     model: LocalModel
     radius: Array
-    step: Array
+    next: Array
+    """Where its next step leads."""
     promised: Array
     renewing: Array
-    """Whether the next step only takes slopes anew that were carried on from elsewhere."""
+    """Whether that step only takes slopes anew that were carried on from elsewhere."""
     evaluations: Array
     calls: Array
     vs: Array
@@ -86,7 +90,7 @@ def minimise(
     """
 
     def step(search: Search) -> Search:
-        v, now = search.v + search.step, search.model
+        v, now = search.next, search.model
         try:
             found = model(objective, v, now.value, now.known)
         except OutOfCallsError:
@@ -149,7 +153,7 @@ def _start_search(v: Array, steps: int, known: Known | None) -> Search:
     vs, values = jnp.full((steps + 1, p), jnp.nan), jnp.full(steps + 1, jnp.nan)
     radius, promised = jnp.array(_LARGEST_RADIUS), jnp.array(jnp.inf)
     fresh = jnp.array(False)
-    return Search(v, unknown, radius, jnp.zeros(p), promised, fresh, none, none, vs, values)
+    return Search(v, unknown, radius, v, promised, fresh, none, none, vs, values)
 
 
 @compile_quickly
@@ -171,7 +175,7 @@ def _advance(
 ) -> Search:
     """The search once the model at v is known: there if it is better, more careful if not."""
     model = _hold(model, held)
-    size = _size(search.step, objective)
+    size = _size(search.v, v, objective)
     gain = (search.model.value - model.value) / search.promised
     anew = search.renewing
     better = (model.value < search.model.value) | anew  # NaN is not
@@ -182,11 +186,11 @@ def _advance(
     v, model = _choose(better, (v, model), (search.v, search.model))
     count = search.evaluations
     vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
-    step, promised = _plan_step(model, radius, objective)
+    best, promised = _plan_step(v, model, radius, objective)
     doubtful = ~better | (gain < 0.25) | (promised <= tolerance)
     renewing = _are_stale(model.known, doubtful)
-    step, promised = jnp.where(renewing, 0.0, step), jnp.where(renewing, jnp.inf, promised)
-    return Search(v, model, radius, step, promised, renewing, count + 1, calls, vs, values)
+    best, promised = jnp.where(renewing, v, best), jnp.where(renewing, jnp.inf, promised)
+    return Search(v, model, radius, best, promised, renewing, count + 1, calls, vs, values)
 
 
 def _are_stale(known: Known | None, doubtful: Array) -> Bool[Array, ""]:
@@ -215,21 +219,66 @@ def _end_search(search: Search, objective: Objective, tolerance: float | Array) 
 def _hold(model: LocalModel, held: ArrayLike) -> LocalModel:
     """The model in which one parameter stays as it is."""
     free = jnp.arange(len(model.gradient)) != held
-    stiff = jnp.diag(jnp.full(len(free), jnp.abs(model.hessian).max()))
-    hessian = jnp.where(free[:, None] & free[None], model.hessian, stiff)
-    return model._replace(gradient=jnp.where(free, model.gradient, 0.0), hessian=hessian)
+    return model._replace(
+        gradient=jnp.where(free, model.gradient, 0.0), hessian=_part(model.hessian, free)
+    )
 
 
-def _plan_step(model: LocalModel, radius: Array, objective: Objective) -> tuple[Array, Array]:
-    """The next step and the decrease it promises: curvatures by their size, so always downhill."""
-    curvatures, directions = jnp.linalg.eigh(model.hessian)
+def _part(hessian: Array, free: Array) -> Array:
+    """A Hessian in which some parameters have nothing to do with the others."""
+    stiff = jnp.diag(jnp.full(len(free), jnp.abs(hessian).max()))
+    return jnp.where(free[:, None] & free[None], hessian, stiff)
+
+
+def _plan_step(
+    v: Array, model: LocalModel, radius: Array, objective: Objective
+) -> tuple[Array, Array]:
+    """Where to look next, and the decrease it promises: curvatures by size, so always downhill.
+
+    A step that would leave the prior leads to its end, and the other parameters to where they are
+    best once there, or straight on as far as the end where that promises more.
+    """
+    here, unit = objective.place_of(v), place_widths(objective.widths, objective.ends)
+    gradient, curvature = model.gradient * unit, _bend_up(model.hessian * jnp.outer(unit, unit))
+    low, high = (edge / unit for edge in _room_around(here, objective.ends))
+
+    def step_from(gradient: Array, curvature: Array) -> Array:
+        step = -jnp.linalg.solve(curvature, gradient)
+        return step * jnp.minimum(1.0, radius / jnp.maximum(jnp.abs(step).max(), radius))
+
+    straight = step_from(gradient, curvature)
+    stopped = jnp.clip(straight, low, high)
+    beyond = straight != stopped
+    pull = jnp.where(beyond, 0.0, gradient + curvature @ jnp.where(beyond, stopped, 0.0))
+    along = jnp.where(beyond, stopped, step_from(pull, _part(curvature, ~beyond)))
+    share = jnp.where(beyond, stopped / jnp.where(beyond, straight, 1.0), 1.0).min()
+    steps = jnp.stack([jnp.clip(along, low, high), share * straight])
+    promised = -(steps @ gradient + 0.5 * jnp.einsum("ia,ab,ib->i", steps, curvature, steps))
+    best = jnp.argmax(promised)
+    theta = from_place(here + unit * steps[best], objective.ends)
+    return to_real(theta, objective.ends), promised[best]
+
+
+def _room_around(here: Array, ends: Ends) -> tuple[Array, Array]:
+    """How far a step may lead down and up: most of the way to an end, all of it from near."""
+    low, high = (keep_within(jnp.full_like(here, far), ends) for far in (-jnp.inf, jnp.inf))
+    near = _NEAR * (high - low)
+
+    def shorten(way: Array) -> Array:
+        return jnp.where((way < near) | jnp.isinf(way), way, _MOST_OF_IT * way)
+
+    return -shorten(jnp.maximum(here - low, 0.0)), shorten(jnp.maximum(high - here, 0.0))
+
+
+def _bend_up(hessian: Array) -> Array:
+    """The Hessian with its curvatures by their size, none of them 0."""
+    curvatures, directions = jnp.linalg.eigh(hessian)
     sizes = jnp.abs(curvatures)
     sizes = jnp.maximum(sizes, _FLAT * sizes.max() + jnp.finfo(float).tiny)
-    step = -directions @ (directions.T @ model.gradient / sizes)
-    step = step * jnp.minimum(1.0, radius / jnp.maximum(_size(step, objective), radius))
-    return step, -(model.gradient @ step + 0.5 * sizes @ (directions.T @ step) ** 2)
+    return directions * sizes[None] @ directions.T
 
 
-def _size(step: Array, objective: Objective) -> Array:
-    """The largest change, in widths of the prior."""
-    return jnp.max(jnp.abs(step) / objective.widths)
+def _size(one: Array, other: Array, objective: Objective) -> Array:
+    """The largest difference between two places, in widths of the prior."""
+    apart = objective.place_of(one) - objective.place_of(other)
+    return jnp.max(jnp.abs(apart) / place_widths(objective.widths, objective.ends))

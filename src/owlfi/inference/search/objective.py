@@ -5,11 +5,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
+from owlfi.inference.search.places import from_place, steepness, to_place
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
 from owlfi.problem.jax_or_host import Known, Runtime, compile_where_it_runs
@@ -89,6 +91,10 @@ class Objective(eqx.Module):
     def theta_of(self, v: Float[Array, "... p"]) -> Float[Array, "... p"]:
         """The parameters whose place on the real line is v."""
         return from_real(v, self.ends)
+
+    def place_of(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """Where steps are planned: on the real line an end of the prior is infinitely far."""
+        return to_place(self.theta_of(v), self.ends)
 
     def rows(self, v: Float[Array, " p"]) -> Float[Array, "m d"]:
         """Simulations at a place on the real line."""
@@ -181,7 +187,7 @@ def simulate_with_slopes(objective: Objective, theta: Float[Array, " p"]) -> Row
 
 
 class LocalModel(NamedTuple):
-    """The objective near a point: its value, gradient and (perhaps approximate) Hessian."""
+    """The objective near a place: its value, gradient and (perhaps approximate) Hessian there."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
@@ -203,8 +209,10 @@ def newton_model(
     known: of another place, from which the host carries slopes on.
     """
     rows = objective.rows_with_slopes(v, below, known)
-    curved = curve_rows(objective, rows.y, rows.slopes)
-    bend = objective.simulator.bend(v, objective.points, curved.slope, objective.theta_of)
+    curved = _curve_by_place(objective, v, rows)
+    theta_of = Partial(from_place, ends=objective.ends)
+    place = objective.place_of(v)
+    bend = objective.simulator.bend(place, objective.points, curved.slope, theta_of)
     return _local_model(rows, curved, curved.curvature + where_finite(bend))
 
 
@@ -216,8 +224,13 @@ def gauss_newton_model(
 ) -> LocalModel:
     """Without second derivatives of the simulator: cheapest from a warm start."""
     rows = objective.rows_with_slopes(v, below, known)
-    curved = curve_rows(objective, rows.y, rows.slopes)
+    curved = _curve_by_place(objective, v, rows)
     return _local_model(rows, curved, curved.curvature)
+
+
+def _curve_by_place(objective: Objective, v: Float[Array, " p"], rows: RowsWithSlopes) -> Curved:
+    ratio = steepness(objective.place_of(v), objective.ends) / jnp.exp(log_slope(v, objective.ends))
+    return curve_rows(objective, rows.y, rows.slopes * ratio[:, None, None])
 
 
 def _local_model(rows: RowsWithSlopes, curved: Curved, hessian: Array) -> LocalModel:

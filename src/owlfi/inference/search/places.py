@@ -1,4 +1,4 @@
-"""Where regressions look: parameters between two ends as they are, others on the real line.
+"""Where searches look: parameters between two ends as they are, others on the real line.
 
 On the real line the ends of a prior are infinitely far, and a scatter of thetas that came near one
 would hold a single theta: what is noise would pass for slopes.
@@ -49,9 +49,10 @@ def keep_within(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p
 
 
 def place_widths(widths: Float[Array, " p"], ends: Ends) -> Float[Array, " p"]:
-    """Of the parameters, from those on the real line."""
+    """Of the parameters, from those on the real line: half of an interval at most."""
     xp, low, high, both = _sort(ends)
-    return as_jax(xp.where(both, (high - low) / 2, xp.asarray(widths)))
+    wide = xp.asarray(widths)
+    return as_jax(xp.where(both, xp.minimum(wide / 2, 1.0) * (high - low) / 2, wide))
 
 
 def _free(ends: Ends) -> Ends:

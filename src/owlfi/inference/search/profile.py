@@ -8,7 +8,7 @@ holds where a normal interval does not; it does not depend on how parameters are
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy.special import stdtrit
 
 from owlfi._tools.arrays import as_jax
@@ -19,8 +19,9 @@ from owlfi.inference.search.starts import values_of_rows
 
 _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end
-_ENOUGH = 0.005  # of the rise, to which a search along the profile is taken
+_ENOUGH = 0.02  # of the rise, to which a search along the profile is taken
 _TRIALS = 8
+_FARTHER = 2.0  # a first trial, or nearer, than a normal interval ends
 _INSIDE = 1e-6  # of the way to a bound, on which no search can stand
 _LOWER = 0.02  # of the rise, to count as another minimum
 
@@ -47,22 +48,36 @@ def _units(objective: Objective) -> float:
     return usual_units(objective.n, objective.widths.shape[0])
 
 
-def is_parabola(
+class Rises(NamedTuple):
+    """How the squared MMD rises to both ends of normal intervals."""
+
+    ratios: Float[np.ndarray, "p 2"]
+    """Over those of a parabola; 0 where an end lies outside of the prior."""
+    calls: int
+
+    @property
+    def normal(self) -> Bool[np.ndarray, "p 2"]:
+        """Whether it rises as a parabola does."""
+        return (self.ratios > _PARABOLA[0]) & (self.ratios < _PARABOLA[1])
+
+
+def look_at_rises(
     objective: Objective, theta: Float[Array, " p"], value: float, sandwich: Sandwich
-) -> tuple[np.ndarray, int]:
-    """Whether the squared MMD rises as it should at both ends (p, 2), and the calls of the look."""
-    p, low, high = len(theta), *(np.asarray(end) for end in objective.ends)
+) -> Rises:
+    """The squared MMD where normal intervals end."""
+    low, high = (np.asarray(end) for end in objective.ends)
     with np.errstate(all="ignore"):
         steps = _units(objective) * _ridge_steps(sandwich)
         ends = np.asarray(theta) + np.stack([-steps, steps], 1)  # (p, 2, p)
         within = ((ends > low) & (ends < high)).all(-1) & np.isfinite(ends).all(-1)
-    places = np.where(within[..., None], ends, np.asarray(theta))
-    y = simulate_each(objective, as_jax(places.reshape(2 * p, p)))
-    rises = np.asarray(values_of_rows(objective, y)).reshape(p, 2) - value
-    expected = _units(objective) ** 2 * np.asarray(sandwich.rise)[:, None]
-    with np.errstate(all="ignore"):
-        ratio = rises / expected
-    return within & (ratio > _PARABOLA[0]) & (ratio < _PARABOLA[1]), 2 * p * objective.m
+    ratios, looked = np.zeros(within.shape), int(within.sum())
+    if looked:
+        y = simulate_each(objective, as_jax(ends[within]))
+        rises = np.asarray(values_of_rows(objective, y)) - value
+        expected = _units(objective) ** 2 * np.asarray(sandwich.rise)[np.nonzero(within)[0]]
+        with np.errstate(all="ignore"):
+            ratios[within] = np.nan_to_num(rises / expected, posinf=np.inf)
+    return Rises(ratios, looked * objective.m)
 
 
 def _ridge_steps(sandwich: Sandwich) -> Float[np.ndarray, "p p"]:
@@ -90,9 +105,13 @@ def find_end(
     sandwich: Sandwich,
     place: int,
     side: int,
+    risen: float,
     steps: int,
 ) -> End:
-    """Where the profile of one parameter reaches the rise, below (-1) or above (+1)."""
+    """Where the profile of one parameter reaches the rise, below (-1) or above (+1).
+
+    risen: how much of it where a normal interval ends, 0 where that is not known.
+    """
     goal = _units(objective) * np.sqrt(np.asarray(sandwich.rise)[place])
     error = np.sqrt(np.asarray(sandwich.covariance)[place, place])
     if not (np.isfinite(error) and goal > 0):
@@ -100,7 +119,7 @@ def find_end(
     end = np.asarray(objective.ends[1 if side > 0 else 0])
     room = abs(float(end[place] - np.asarray(theta)[place]))
     near, far = (0.0, 0.0), None  # distances from the estimate, and the roots of their rises
-    calls, lower, step = 0, None, min(_units(objective) * error, room)
+    calls, lower, step = 0, None, min(_first_step(risen) * _units(objective) * error, room)
     path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
     for _ in range(_TRIALS):
         moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
@@ -122,6 +141,13 @@ def find_end(
             break
         step = min(_next_step(near, far, goal), room)
     return End(step, lower, calls)
+
+
+def _first_step(risen: float) -> float:
+    """Roots of rises are nearly straight, and those of the profile lower where others are high."""
+    if not risen > 0:
+        return 1.0
+    return float(np.clip(risen ** (-1 / 4 if risen > 1 else -1 / 2), 1 / _FARTHER, _FARTHER))
 
 
 def _follow_ridge(sandwich: Sandwich, place: int) -> Float[np.ndarray, " p"]:
@@ -149,9 +175,9 @@ def _move_inside(
 
 
 def _next_step(near: tuple[float, float], far: tuple[float, float] | None, goal: float) -> float:
-    """Twice as far until the rise is reached, then between: roots of rises are nearly straight."""
+    """Farther until the rise is reached, then between: roots of rises are nearly straight."""
     if far is None:
-        return 2 * near[0]
+        return near[0] * float(np.clip(goal / max(near[1], goal / _FARTHER), 1 + _CLOSE, _FARTHER))
     if not np.isfinite(far[1]):
         return (near[0] + far[0]) / 2
     share = (goal - near[1]) / (far[1] - near[1])

@@ -21,6 +21,7 @@ from owlfi.inference.search.designs import (
 )
 from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
+from owlfi.inference.search.places import place_widths, to_place
 from owlfi.inference.search.scatter import (
     Scatter,
     is_too_wide,
@@ -32,7 +33,6 @@ from owlfi.inference.search.scatter import (
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
 from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
 from owlfi.inference.search.walk import as_minimum, end_walk, first_walk, walk
-from owlfi.problem.real_line import to_real
 from owlfi.problem.spending import OutOfCallsError, keep_back
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
@@ -189,10 +189,10 @@ def begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
 def _tell_apart(objective: Objective, minima: list[Minimum]) -> list[Float[Array, " p"]]:
     """The different places among those of some minima, the best first."""
     fine = [minimum for minimum in minima if np.isfinite(minimum.value)]
-    places: list[np.ndarray] = []
+    units, places = np.asarray(place_widths(objective.widths, objective.ends)), list[np.ndarray]()
     thetas: list[Float[Array, " p"]] = []
     for minimum in sorted(fine, key=lambda minimum: float(minimum.value)):
-        place = np.asarray(to_real(minimum.theta, objective.ends)) / np.asarray(objective.widths)
+        place = np.asarray(to_place(minimum.theta, objective.ends)) / units
         if all(np.abs(place - other).max() > _APART for other in places):
             places.append(place)
             thetas.append(minimum.theta)
