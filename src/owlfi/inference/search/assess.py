@@ -96,7 +96,7 @@ def _look_further(
     objective, theta = stage.objective, landing.minimum.theta
     central = stage.problem.prior.pull_in(theta)  # at an end nothing moves on the real line
     if tries and errors.rippled:
-        found = _assess_by_regression(key, rule, stage, way, central, calls, smooth=True)
+        found = _look_past_ripples(key, rule, stage, way, central, errors.sandwich, calls)
         if _is_sure(found):
             return found
         calls = found.calls
@@ -150,11 +150,28 @@ def _assess_by_regression(
     way: Way,
     theta: Float[Array, " p"],
     calls: Calls,
-    smooth: bool = False,
 ) -> Assessed:
-    """Over thetas as far apart as the data leave them, ripples and jumps average out."""
-    other: Way = ByRegression(way.steps, smooth)
+    """Over thetas as far apart as the data leave them jumps average out."""
+    other = ByRegression(way.steps)
     found = other.search(stage.objective, theta, _RUNGS)
+    return _assess_next(key, rule, stage, other, found, calls, 0)
+
+
+def _look_past_ripples(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    theta: Float[Array, " p"],
+    known: Sandwich,
+    calls: Calls,
+) -> Assessed:
+    """The same where the squared MMD alone has ripples, at an estimate that is about right."""
+    other, covariance = ByRegression(way.steps, smooth=True), known.covariance
+    if np.isfinite(np.asarray(covariance)).all():
+        found = other.search_near(stage.objective, theta, covariance)
+    else:
+        found = other.search(stage.objective, theta, _RUNGS)
     return _assess_next(key, rule, stage, other, found, calls, 0)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
-from owlfi.inference.search.places import from_place, place_widths, to_place
+from owlfi.inference.search.places import from_place, place_widths, steepness, to_place
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import (
     EDGE,
@@ -49,6 +49,15 @@ def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
     return Walk(to_place(start, objective.ends), as_jax(spread))
 
 
+def walk_near(
+    objective: Objective, theta: Float[Array, " p"], covariance: Float[Array, "p p"]
+) -> Walk:
+    """At an estimate whose errors are known about, with a look twice as wide as they ask for."""
+    place = to_place(theta, objective.ends)
+    known = _limit(objective, covariance, steepness(place, objective.ends))
+    return Walk(place, as_jax(2 * _SCATTERED * np.linalg.cholesky(known)))
+
+
 def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:
     """On from where a walk stands, until nothing changes, or the calls are spent."""
     now = begun._replace(settled=False)
@@ -78,35 +87,42 @@ def _advance(objective: Objective, now: Walk) -> Walk:
     return now._replace(
         v=v,
         value=value,
-        spread=_narrow(now.spread, factors, directions) if inside else now.spread,
+        spread=_change(now.spread, factors, directions) if inside else now.spread,
         settled=inside and moved < _NEAR and _are_settled(factors),
         scatter=scatter,
         trail=(*now.trail, (v, value)),
     )
 
 
-def _narrow(spread: Array, factors: np.ndarray, directions: np.ndarray) -> Float[Array, "p p"]:
-    return jnp.asarray(np.asarray(spread) @ directions * np.sqrt(factors))
+def _change(spread: Array, factors: np.ndarray, directions: np.ndarray) -> Float[Array, "p p"]:
+    """Half of the way where a look asks for closer and wider at once: much of that is noise."""
+    least, most = _SETTLED
+    torn = factors.min() < least and factors.max() > most
+    return jnp.asarray(np.asarray(spread) @ directions * factors ** (1 / 4 if torn else 1 / 2))
 
 
 def _look_closer(scatter: Scatter, xi: Float[Array, " p"]) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of the variance in some directions: towards twice the standard errors in each.
-
-    No wider than the prior, where the data tell nothing.
-    """
+    """Factors of the variance in some directions: towards twice the standard errors in each."""
     objective = scatter.objective
     tangent = tangent_by_regression(scatter, xi)
     errors = sandwich(tangent, objective.shares, objective.widths, jnp.array(0.0))
-    slope = np.asarray(scatter.steepness(xi))
-    by_place = np.asarray(errors.covariance) / np.outer(slope, slope)
-    covariance = np.nan_to_num(by_place, posinf=_FARTHEST)
-    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
-    shrink = np.minimum(1.0, widest / np.sqrt(np.diag(covariance)))
-    covariance = covariance * np.outer(shrink, shrink)
+    covariance = _limit(objective, errors.covariance, scatter.steepness(xi))
     inverse = np.linalg.inv(scatter.spread)
     sizes, directions = np.linalg.eigh(inverse @ covariance @ inverse.T)
     most = 0.5 if bool(is_too_wide(scatter)) else _MOST
     return np.clip(_SCATTERED**2 * sizes, _LEAST, most), directions
+
+
+def _limit(objective: Objective, covariance: Array, slope: Array) -> Float[np.ndarray, "p p"]:
+    """The covariance of places, no wider than the prior where the data tell nothing.
+
+    slope: of parameters by their places.
+    """
+    by_place = np.asarray(covariance) / np.outer(slope, slope)
+    known = np.nan_to_num(by_place, posinf=_FARTHEST)
+    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
+    shrink = np.minimum(1.0, widest / np.sqrt(np.diag(known)))
+    return known * np.outer(shrink, shrink)
 
 
 def _are_settled(factors: np.ndarray) -> bool:

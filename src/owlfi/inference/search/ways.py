@@ -32,7 +32,7 @@ from owlfi.inference.search.scatter import (
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
 from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
-from owlfi.inference.search.walk import as_minimum, end_walk, first_walk, walk
+from owlfi.inference.search.walk import Walk, as_minimum, end_walk, first_walk, walk, walk_near
 from owlfi.problem.spending import OutOfCallsError, keep_back
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
@@ -231,7 +231,16 @@ class ByRegression:
         begun = first_walk(objective, start)
         if around is not None and around.scatter is not None:
             begun = begun._replace(spread=around.scatter.spread)
-        with _leave(walk_calls(len(start), objective.m, rungs=0, rounds=1)):
+        return self._walk_down(objective, begun, ladder)
+
+    def search_near(
+        self, objective: Objective, theta: Float[Array, " p"], covariance: Float[Array, "p p"]
+    ) -> Landing:
+        """From an estimate whose errors are known about."""
+        return self._walk_down(objective, walk_near(objective, theta, covariance), (1.0,))
+
+    def _walk_down(self, objective: Objective, begun: Walk, ladder: tuple[float, ...]) -> Landing:
+        with _leave(walk_calls(len(begun.v), objective.m, rungs=0, rounds=1)):
             for factor in ladder[:-1]:
                 begun = walk(coarsen(objective, factor), begun, _ROUNDS_A_RUNG)
         ended = walk(objective, begun._replace(trail=()), _ROUNDS)
