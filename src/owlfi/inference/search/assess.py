@@ -169,7 +169,7 @@ def _look_past_ripples(
     """The same where the squared MMD alone has ripples, at an estimate that is about right."""
     other, covariance = ByRegression(way.steps, smooth=True), known.covariance
     if np.isfinite(np.asarray(covariance)).all():
-        found = other.search_near(stage.objective, theta, covariance)
+        found = other.search_near(stage.objective, theta, covariance, _RUNGS)
     else:
         found = other.search(stage.objective, theta, _RUNGS)
     return _assess_next(key, rule, stage, other, found, calls, 0)

@@ -23,6 +23,7 @@ from owlfi.problem.spending import OutOfCallsError
 
 _FIRST_SPREAD = 0.5  # in widths of the prior
 _SCATTERED = 2.0  # standard errors of the estimate, to regress over
+_UNSURE = 8.0  # times as many, where it may lie in a valley beside the true one
 _LEAST, _MOST = 1 / 9, 4.0  # factors of a variance, at a time
 _SETTLED = 0.3, 3.3  # of a variance, where another look would hardly change it
 _NEAR = 1.0  # of a move, in units of the spread
@@ -52,10 +53,10 @@ def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
 def walk_near(
     objective: Objective, theta: Float[Array, " p"], covariance: Float[Array, "p p"]
 ) -> Walk:
-    """At an estimate whose errors are known about, with a look twice as wide as they ask for."""
-    place = to_place(theta, objective.ends)
-    known = _limit(objective, covariance, steepness(place, objective.ends))
-    return Walk(place, as_jax(2 * _SCATTERED * np.linalg.cholesky(known)))
+    """At an estimate whose errors are known about, with a look much wider than they ask for."""
+    place, wide = to_place(theta, objective.ends), _UNSURE**2 * np.asarray(covariance)
+    known = _limit(objective, as_jax(wide), steepness(place, objective.ends))
+    return Walk(place, as_jax(_SCATTERED * np.linalg.cholesky(known)))
 
 
 def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:

@@ -234,10 +234,14 @@ class ByRegression:
         return self._walk_down(objective, begun, ladder)
 
     def search_near(
-        self, objective: Objective, theta: Float[Array, " p"], covariance: Float[Array, "p p"]
+        self,
+        objective: Objective,
+        theta: Float[Array, " p"],
+        covariance: Float[Array, "p p"],
+        ladder: tuple[float, ...],
     ) -> Landing:
         """From an estimate whose errors are known about."""
-        return self._walk_down(objective, walk_near(objective, theta, covariance), (1.0,))
+        return self._walk_down(objective, walk_near(objective, theta, covariance), ladder)
 
     def _walk_down(self, objective: Objective, begun: Walk, ladder: tuple[float, ...]) -> Landing:
         with _leave(walk_calls(len(begun.v), objective.m, rungs=0, rounds=1)):
