@@ -13,7 +13,7 @@ import owlfi
 from benchmarks.compare.peer import LEVEL, Answer, Peer, from_draws
 from benchmarks.compare.tasks import SpentError, Task
 from owlfi.inference.efficient.refine import expect_refinement
-from owlfi.inference.minimum_distance import expect_fit
+from owlfi.inference.fit import expect_fit
 
 _OPTIONS: dict[str, Any] = {"starts": 8, "refined": 1}  # those of `owlfi reproduce efficiency`
 _SIZES = (512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8)

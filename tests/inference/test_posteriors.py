@@ -19,8 +19,8 @@ from gaussian import (
     location,
 )
 from owlfi import Normal, Problem, Simulator, VStatistic
+from owlfi.inference.fit import find_minimum
 from owlfi.inference.learning_rate import calibrated_beta, match_covariance, mode_of
-from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of

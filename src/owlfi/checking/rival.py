@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
-from owlfi.inference.minimum_distance import Fit, find_minimum
+from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol

@@ -13,7 +13,7 @@ from scipy.special import chdtri
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import positive
-from owlfi.inference.minimum_distance import Fit
+from owlfi.inference.fit import Fit
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.problem.real_line import Ends, log_slope, to_real
 

@@ -25,6 +25,7 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
+from owlfi.inference.fit import Fit, expect_fit, find_minimum
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
     Mode,
@@ -34,7 +35,6 @@ from owlfi.inference.learning_rate import (
     mode_of,
     real_covariance,
 )
-from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.regressed import Regressed
@@ -126,9 +126,10 @@ def mmd_bayes(
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
     fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
-    fit = find_minimum("mmd_bayes", fit_key, problem, rule, progress=progress)
+    plain = discrepancy == "mmd"
+    fit = find_minimum("mmd_bayes", fit_key, problem, rule, whole=plain, progress=progress)
     _check_slopes(fit, beta, discrepancy)
-    begin = _begin_plainly(fit) if discrepancy == "mmd" else _refine(fit_key, rule, fit, progress)
+    begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     rate = choose_beta(begin.mode, beta)
     target = Target(begin.objective, problem.prior, jnp.array(rate))
     start = _starts(start_key, *real_covariance(begin.mode), chains)
@@ -174,7 +175,7 @@ def _begin_plainly(fit: Fit) -> _Begin:
 
 def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
     """By the efficient discrepancy, or plainly with a word where it gives no estimate."""
-    refined, calls, told = refine_fit(key, rule, fit, progress)
+    refined, calls, _, told = refine_fit(key, rule, fit, progress)
     if refined is None:
         return _begin_plainly(fit)._replace(calls=calls, warnings=told)
     ends, widths = fit.objective.ends, np.asarray(fit.objective.widths)

@@ -19,8 +19,8 @@ from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
+from owlfi.inference.fit import Fit, expect_fit, find_minimum
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
-from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem, as_problem
@@ -87,9 +87,12 @@ def posterior_bootstrap(
     draws, pseudo_samples = as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     _check_strength(prior_strength, as_discrepancy(discrepancy))
     fit_key, key = jax.random.split(as_key(key))
-    fit = find_minimum("posterior_bootstrap", fit_key, problem, rule, progress=progress)
+    plain = discrepancy == "mmd"
+    fit = find_minimum(
+        "posterior_bootstrap", fit_key, problem, rule, whole=plain, progress=progress
+    )
     fit = fit.make_room(_shares(jax.random.fold_in(fit_key, 1), problem, _PILOT, 0.0, 0))
-    begin = _begin_plainly(fit) if discrepancy == "mmd" else _refine(fit_key, rule, fit, progress)
+    begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 
@@ -144,7 +147,7 @@ def _begin_plainly(fit: Fit) -> _Begin:
 
 def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
     """By the efficient discrepancy, or plainly with a word where it gives no estimate."""
-    refined, calls, told = refine_fit(key, rule, fit, progress)
+    refined, calls, _, told = refine_fit(key, rule, fit, progress)
     if refined is None:
         return _begin_plainly(fit)._replace(calls=calls, warnings=told)
     estimate = Reweighted(fit.stage.problem, refined.balance)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Key
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.efficient.refine import refine
 from owlfi.inference.efficient.refined import Refined
-from owlfi.inference.minimum_distance import Fit
+from owlfi.inference.fit import Fit
 from owlfi.problem.rules import Rule
 from owlfi.problem.spending import calls_made
 
@@ -18,6 +18,7 @@ class RefinedFit(NamedTuple):
 
     refined: Refined | None
     calls: int
+    gradient_calls: int
     warnings: tuple[str, ...]
 
 
@@ -30,4 +31,5 @@ def refine_fit(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> Ref
         )
     known = fit.warnings if found.refined is None else fit.search_warnings
     calls = max(fit.calls + found.calls, calls_made())
-    return RefinedFit(found.refined, calls, (*known, *found.warnings))
+    derivatives = fit.gradient_calls + found.gradient_calls
+    return RefinedFit(found.refined, calls, derivatives, (*known, *found.warnings))

@@ -71,21 +71,42 @@ class Assessed(NamedTuple):
 
 
 def assess(
-    key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, tries: int = 2
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    landing: Landing,
+    *,
+    tries: int = 2,
+    whole: bool = True,
 ) -> Assessed:
     """The errors of an estimate; of another one, where the look finds that it was not the best.
 
     tries: how often a better one is followed.
+    whole: whether also where slopes do not tell them, for those who take them as final.
     """
     if way.rough:
         return _assess_rough(key, rule, stage, way, landing, tries)
     errors = measure_errors(key, rule, stage, way, landing)
     usual = normal_reach(stage.objective, errors.sandwich)
     plain = Assessed(way, landing, errors, usual, errors.calls)
+    look = _look_further if whole else _look_for_jumps
     try:
-        return _look_further(key, rule, stage, plain, tries)
+        return look(key, rule, stage, plain, tries)
     except OutOfCallsError:
         return plain
+
+
+def _look_for_jumps(
+    key: Key[Array, ""], rule: Rule, stage: Stage, plain: Assessed, tries: int
+) -> Assessed:
+    """Whether the simulator is smooth at the estimate, and its errors by regression where not."""
+    central = stage.problem.prior.pull_in(plain.landing.minimum.theta)
+    rough, looked = is_rough(coarsen(stage.objective, 1.0), central)
+    calls = plain.calls.add(other=looked)
+    if tries and rough:
+        return _assess_by_regression(key, rule, stage, plain.way, central, calls)
+    return plain._replace(calls=calls)
 
 
 def _look_further(
@@ -195,7 +216,7 @@ def _assess_next(
     calls: Calls,
     tries: int,
 ) -> Assessed:
-    found = assess(key, rule, stage, way, landing, tries)
+    found = assess(key, rule, stage, way, landing, tries=tries)
     spent = found.calls.add(int(landing.minimum.calls))
     return found._replace(calls=calls.add(*spent))
 

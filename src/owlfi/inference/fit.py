@@ -1,0 +1,231 @@
+"""A fit: the minimum of the squared MMD and what is known around it, where methods begin."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from owlfi._tools.arrays import as_jax
+from owlfi._tools.checks import as_count, as_truth
+from owlfi._tools.keys import split_key
+from owlfi._tools.progress import begin_step, show_bars
+from owlfi.inference.search.assess import DESIGNS, Assessed, assess
+from owlfi.inference.search.doubts import describe_fit, describe_search
+from owlfi.inference.search.newton import STEPS, Minimum
+from owlfi.inference.search.objective import Objective
+from owlfi.inference.search.profile import Reach
+from owlfi.inference.search.regressed import Regressed, regressed
+from owlfi.inference.search.roughness import is_rough, look_calls
+from owlfi.inference.search.sandwich import Sandwich
+from owlfi.inference.search.scatter import Scatter
+from owlfi.inference.search.stage import Stage
+from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
+from owlfi.inference.search.tangent import designs_calls
+from owlfi.inference.search.ways import USUAL_STEPS, ByRegression, BySlopes, Landing, Way
+from owlfi.inference.search.whitening import whiten_data
+from owlfi.inference.search.widely import search_widely
+from owlfi.problem.problem import Problem, as_problem
+from owlfi.problem.rules import Rule, as_rule
+from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.spending import OutOfCallsError, calls_made, keep_back
+
+_AFTER = 2  # steps with tuned weights
+
+
+def expect_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
+    """The calls of `find_minimum`, about: searches may take twice as many steps."""
+    simulator, few = problem.simulator, comparison_points(rule.m)
+    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
+    looked = look_calls(simulator, few, most=False)
+    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
+    return begun + looked + searched + designs_calls(simulator, rule.m, DESIGNS)
+
+
+class Fit(NamedTuple):
+    """The minimum and what is known around it, where the other methods begin."""
+
+    stage: Stage
+    assessed: Assessed
+    squared_mmd: Float[Array, ""]
+    calls: int
+    gradient_calls: int
+    trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
+    """The way to the minimum: thetas, and the squared MMD as the search saw it."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with it, for the results of all methods that begin here."""
+    search_warnings: tuple[str, ...] = ()
+    """Those that another discrepancy around the same estimate does not change."""
+
+    @property
+    def objective(self) -> Objective:
+        return self.stage.objective
+
+    @property
+    def minimum(self) -> Minimum:
+        """On the points of the objective."""
+        return self.assessed.landing.minimum
+
+    @property
+    def theta(self) -> Float[Array, " p"]:
+        """The estimate: the minimum, shifted to that of the mean of other designs."""
+        return self.assessed.theta(self.objective.ends)
+
+    @property
+    def rough(self) -> bool:
+        """Whether the search did without derivatives of the simulations."""
+        return self.assessed.way.rough
+
+    @property
+    def sandwich(self) -> Sandwich:
+        return self.assessed.errors.sandwich
+
+    @property
+    def by_designs(self) -> Float[Array, "p p"]:
+        """The covariance of theta over designs."""
+        return self.sandwich.by_designs
+
+    @property
+    def fitted(self) -> int:
+        """How many numbers are fitted."""
+        return len(self.theta)
+
+    @property
+    def reach(self) -> Reach:
+        return self.assessed.reach
+
+    @property
+    def scatter(self) -> Scatter | None:
+        """The simulations around the estimate, where they are rough."""
+        return self.assessed.landing.scatter if self.rough else None
+
+    @property
+    def regressed(self) -> Regressed | None:
+        """The squared MMD around the estimate by regression, where simulations are rough."""
+        return None if self.scatter is None else regressed(self.scatter)
+
+    def make_room(self, shares: Float[Array, "b n"]) -> "Fit":
+        """The same where estimates of such other weightings of the data can be told from it."""
+        found, filled = self.assessed, self.objective.fill_shares(shares)
+        landing, calls = found.way.make_room(self.objective, found.landing, filled)
+        return self._replace(assessed=found._replace(landing=landing), calls=self.calls + calls)
+
+    def refit_each(
+        self, observed: Float[Array, "b n d"] | None, shares: Float[Array, "b n"]
+    ) -> Minimum:
+        """The estimates of other data, or of other weightings of the data, from this one.
+
+        All are shifted alike.
+        """
+        landing = self.assessed.landing
+        if observed is None:
+            shares = self.objective.fill_shares(shares)
+        found = self.assessed.way.refit_each(self.objective, landing, observed, shares)
+        moved = np.asarray(found.theta) + np.asarray(self.theta) - np.asarray(landing.minimum.theta)
+        return found._replace(theta=as_jax(moved.clip(*map(np.asarray, self.objective.ends))))
+
+
+def find_minimum(
+    method: str,
+    key: Key[Array, ""],
+    problem: Problem,
+    rule: Rule,
+    *,
+    starts: int = 16,
+    refined: int = 2,
+    steps: int = STEPS,
+    whiten: bool = False,
+    retune: bool | None = None,
+    whole: bool = True,
+    progress: bool = False,
+) -> Fit:
+    """The work of `minimum_distance`, with everything it finds on its way.
+
+    whole: whether errors are looked for where slopes do not tell them.
+    """
+    problem, rule = as_problem(problem), as_rule(rule)
+    _check(method, problem, rule, retune)
+    starts, refined = as_count("starts", starts), as_count("refined", refined)
+    steps = as_count("steps", steps)
+    as_truth("whiten", whiten)
+    with show_bars(progress):
+        quadrature_key, start_key, design_key = split_key(key, 3)
+        begin_step("Weights")
+        first = Stage(problem, rule.quadrature(quadrature_key, problem))
+        begin_step("Starts")
+        checked = problem.check_determined(
+            problem.prior.starts(start_key, starts), first.quadrature
+        )
+        tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
+        nearest = as_jax(np.asarray(tried.thetas)[0])
+        rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
+        way: Way = ByRegression(steps) if rough else BySlopes(steps)
+        begin_step("Search")
+        with keep_back(way.error_calls(first.objective, DESIGNS)):
+            wide = search_widely(first, way, tried, refined)
+            last, best, more = _adapt(first, rule, way, wide.best, start_key, whiten, retune)
+        begin_step("Standard errors")
+        found = assess(design_key, rule, last, way, best, whole=whole)
+        spent = wide.calls + more + found.calls.search
+        beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
+        return Fit(
+            last,
+            found,
+            last.squared_mmd(found.landing.minimum.value),
+            max(spent + beside, calls_made()),
+            0 if found.way.rough else problem.simulator.derivative_calls(spent),
+            _join_traces(first, wide.best, last, found.landing),
+            describe_fit(last, wide, found, tried),
+            describe_search(last, wide, found, tried),
+        )
+
+
+def _adapt(
+    stage: Stage,
+    rule: Rule,
+    way: Way,
+    landing: Landing,
+    key: Key[Array, ""],
+    whiten: bool,
+    retune: bool | None,
+) -> tuple[Stage, Landing, int]:
+    """The search goes on with whitened data or weights tuned to the estimate, as is asked for."""
+    theta, problem, quadrature, calls = landing.minimum.theta, stage.problem, stage.quadrature, 0
+    simulator, retuned = problem.simulator, rule.tuned if retune is None else retune
+    if not (whiten or retuned):
+        return stage, landing, 0
+    try:
+        if whiten:
+            problem, calls = whiten_data(jax.random.fold_in(key, 1), problem, theta)
+        if retuned:
+            tune_key, y = jax.random.fold_in(key, 2), simulator.rows(theta, quadrature.points)
+            calls += len(y)
+            if np.isfinite(y).all():
+                quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
+                calls += quadrature.tuning_calls
+        adapted = Stage(problem, quadrature)
+        found = way.search(adapted.objective, theta, around=landing)
+    except OutOfCallsError:
+        return stage, landing, 0
+    return adapted, found, calls + int(found.minimum.calls)
+
+
+def _join_traces(
+    first: Stage, begun: Landing, last: Stage, ended: Landing
+) -> tuple[Float[Array, "t p"], Float[Array, " t"]]:
+    parts = [first.trace(begun.minimum)]
+    if ended is not begun:
+        parts.append(last.trace(ended.minimum))
+    thetas, values = zip(*parts, strict=True)
+    return as_jax(np.concatenate(thetas)), as_jax(np.concatenate(values))
+
+
+def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:
+    problem.prior.check_continuous(method)
+    if len(problem.observed) < 2:
+        raise ValueError(
+            f"observed has {len(problem.observed)} row; {method} needs 2 to know its errors; use "
+            "rejection_abc"
+        )
+    if retune is not None and as_truth("retune", retune):
+        rule.check_weighted("retune=True")
