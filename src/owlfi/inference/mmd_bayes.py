@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import split_key
 from owlfi._tools.libraries import blackjax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
@@ -125,8 +125,7 @@ def mmd_bayes(
     problem.simulator.check_differentiable("mmd_bayes", "pseudo_marginal")
     problem.prior.check_differentiable("mmd_bayes", "pseudo_marginal")
     check_beta(beta)
-    fit_key, start_key, warm_key, key = jax.random.split(as_key(key), 4)
-    plain = discrepancy == "mmd"
+    plain, (fit_key, start_key, warm_key, key) = discrepancy == "mmd", split_key(key, 4)
     fit = find_minimum("mmd_bayes", fit_key, problem, rule, whole=plain, progress=progress)
     _check_slopes(fit, beta, discrepancy)
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)

@@ -26,9 +26,8 @@ def refine_fit(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> Ref
     """From where a fit by plain MMD ended."""
     with show_bars(progress):
         begin_step("Efficient discrepancy")
-        found = refine(
-            jax.random.fold_in(key, 3), rule, fit.stage, fit.theta, fit.assessed.without_slopes
-        )
+        begun = fit.stage, fit.theta, fit.assessed.without_slopes, fit.assessed.errors.strays
+        found = refine(jax.random.fold_in(key, 3), rule, *begun)
     known = fit.warnings if found.refined is None else fit.search_warnings
     calls = max(fit.calls + found.calls, calls_made())
     derivatives = fit.gradient_calls + found.gradient_calls

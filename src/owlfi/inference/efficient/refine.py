@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import brief
@@ -54,13 +54,17 @@ def refine(
     stage: Stage,
     theta: Float[Array, " p"],
     scatter: Scatter | None,
+    strays: Int[np.ndarray, " k"],
 ) -> Outcome:
     """The efficient estimate near a first one.
 
     scatter: simulations around the first one, where the simulator is rough.
+    strays: observations that are unlike all of its simulations, and may have drawn it away.
     """
     try:
-        found, calls = _refine(key, rule, stage, theta, scatter)
+        start, spent = _begin_without(stage, np.asarray(theta), scatter, strays)
+        found, calls = _refine(key, rule, stage, start, scatter, drawn=not len(strays))
+        calls += spent
     except KeyboardInterrupt:  # calls that are spent end work in the same way
         return Outcome(None, 0, 0, (SHORT,))
     told = (UNKNOWN,) if found is None else describe_refined(stage, found)
@@ -68,18 +72,37 @@ def refine(
     return Outcome(found, calls, derivatives, told)
 
 
+def _begin_without(
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    scatter: Scatter | None,
+    strays: Int[np.ndarray, " k"],
+) -> tuple[Float[np.ndarray, " p"], int]:
+    """The first estimate, or that of the other observations, and the calls of it."""
+    if not len(strays) or scatter is not None:
+        return theta, 0
+    kept = np.ones(stage.objective.n, bool)
+    kept[strays] = False
+    return _fit_some(stage, theta, kept)
+
+
 def _refine(
     key: Key[Array, ""],
     rule: Rule,
     stage: Stage,
-    theta: Float[Array, " p"],
+    theta: Float[np.ndarray, " p"],
     scatter: Scatter | None,
+    *,
+    drawn: bool,
 ) -> tuple[Refined | None, int]:
-    """Once more from the nearest observations, where others do not fit: outliers hide others."""
-    found, model, calls = _seek_near(key, rule, stage, np.asarray(theta), scatter)
+    """Once more from the nearest observations, where others do not fit: outliers hide others.
+
+    drawn: whether those that do not fit had a part in where it begins.
+    """
+    found, model, calls = _seek_near(key, rule, stage, theta, scatter)
     if found is None or model is None:
         return found, calls
-    drawn = bool(found.left_out.any()) and _is_at_end(stage, found.theta)
+    drawn = drawn and bool(found.left_out.any()) and _is_at_end(stage, found.theta)
     if not (found.needs_guard or drawn):
         return found, calls
     if scatter is None:
@@ -122,13 +145,19 @@ def _seek_near(
 
 def _fit_nearest(stage: Stage, found: Refined) -> tuple[Float[np.ndarray, " p"], int]:
     """The plain estimate of the observations without the farthest ones, and the calls of it."""
-    far, objective = found.balance.far, stage.objective
-    near = (far <= np.quantile(far, _NEAREST)).astype(float)
-    shares = objective.fill_shares(as_jax(near / near.sum())[None])[0]
-    start = _step_inside(stage, found.theta, _MORE_ROOM)
+    far = found.balance.far
+    return _fit_some(stage, found.theta, far <= np.quantile(far, _NEAREST))
+
+
+def _fit_some(
+    stage: Stage, theta: Float[np.ndarray, " p"], kept: Bool[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " p"], int]:
+    """The plain estimate of some observations, from that of all, and the calls of it."""
+    objective, start = stage.objective, _step_inside(stage, theta, _MORE_ROOM)
+    shares = objective.fill_shares(as_jax(kept / kept.sum())[None])[0]
     landing = BySlopes().search(objective.with_data(objective.observed, shares), as_jax(start))
-    theta = np.asarray(landing.minimum.theta)
-    return np.where(np.isfinite(theta), theta, start), int(landing.minimum.calls)
+    found = np.asarray(landing.minimum.theta)
+    return np.where(np.isfinite(found), found, start), int(landing.minimum.calls)
 
 
 def _step_inside(

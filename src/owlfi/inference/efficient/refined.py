@@ -13,6 +13,7 @@ from owlfi.inference.efficient.weighting import full_weights
 
 MISFIT = 1e-3
 """The chance of a difference, below which the model is said not to fit."""
+_FEW = 2
 _FAR = 10.0  # times the distance of the farthest simulations; distances are squared
 
 
@@ -43,11 +44,11 @@ class Refined(NamedTuple):
     def needs_guard(self) -> bool:
         """Where observations do not fit, others may be hidden among those that seem to.
 
-        Not where all that do not fit are far away.
+        Not where those that do not fit are far away, but for a few that chance may have made.
         """
         reach = np.quantile(self.balance.moments.distances, 0.99)
         near = (self.balance.far < _FAR * reach) & (self.left_out > 0)
-        return bool(near.any()) or self.misfit < MISFIT
+        return bool(near.sum() > _FEW) or self.misfit < MISFIT
 
 
 def describe_balance(observed: Float[Array, "n d"], found: Balance) -> Refined | None:
