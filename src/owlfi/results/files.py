@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import as_path
+from owlfi._tools.fields import check_value
 from owlfi._tools.files import write_whole
 from owlfi._tools.forks import refuse_after_fork
-from owlfi.results.fields import check_value
 
 Kind = TypeVar("Kind")
 _KINDS: dict[str, Any] = {}
