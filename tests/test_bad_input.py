@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -217,6 +218,7 @@ def test_dimensions_that_do_not_fit_are_refused(name, call):
         ("points", lambda: owlfi.OptimallyWeighted(16, points=owlfi.SquaredExponential)),
         ("steps", lambda: owlfi.brownian(10**7)),
         ("dim", lambda: owlfi.brownian(10**4, dim=10**4)),
+        ("measure", lambda: iid(KEY, 4, Mock())),
         ("each part", lambda: owlfi.Product(Normal(), 3.0)),
         ("each of components", lambda: owlfi.Mixture(["abc"], [1.0])),
         ("the prior of a", lambda: Prior(a="Normal(0, 1)")),
@@ -293,6 +295,10 @@ OF_PROBLEMS = {
     "own statistics": (
         "statistics",
         lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, statistics={"a": lambda data: {}}),
+    ),
+    "a file of data sets": (
+        "file",
+        lambda: owlfi.calibrate(KEY, PROBLEM, owlfi.rejection_abc, VStatistic(4), file="/"),
     ),
     "few replicates": ("replicates", lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, replicates="a")),
     "several kernels": ("aggregate", lambda: owlfi.two_sample(KEY, X, X + 1, aggregate="all")),
