@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,7 @@ from owlfi import (
 from owlfi._tools.checks import as_count
 from owlfi.campaign import Campaign
 from owlfi.inference.prior_runs import simulate_in_chunks
+from owlfi.inference.proposals.proposal import the_prior
 from owlfi.inference.stored_runs import _weigh
 from owlfi.testing.searches import as_search
 from owlfi.weights.quadrature import unweighted
@@ -216,6 +218,7 @@ def test_dimensions_that_do_not_fit_are_refused(name, call):
         ("points", lambda: owlfi.OptimallyWeighted(16, points=owlfi.SquaredExponential)),
         ("steps", lambda: owlfi.brownian(10**7)),
         ("dim", lambda: owlfi.brownian(10**4, dim=10**4)),
+        ("measure", lambda: iid(KEY, 4, Mock())),
         ("each part", lambda: owlfi.Product(Normal(), 3.0)),
         ("each of components", lambda: owlfi.Mixture(["abc"], [1.0])),
         ("the prior of a", lambda: Prior(a="Normal(0, 1)")),
@@ -246,11 +249,26 @@ def test_what_is_made_of_the_wrong_things_is_refused(name, call):
 PROBLEM = gaussian_problem(n=9)
 MODEL = PROBLEM.simulator
 RUNS = simulate(MODEL, [0.5, 1.0], unweighted(jnp.linspace(-1.0, 1.0, 4)[:, None]))
+DESIGNS = optimal_weights(SE, Normal(), jnp.linspace(-1.0, 1.0, 12).reshape(3, 4, 1))
 OF_PROBLEMS = {
     "flags of simulate": ("check", lambda: simulate(MODEL, [1.0], RUNS.quadrature, check="no")),
     "columns": ("columns", lambda: simulate(MODEL, [1.0], RUNS.quadrature, columns="one")),
     "places": ("chosen", lambda: RUNS.at("first")),
     "one place": ("chosen", lambda: RUNS.at(0)),
+    "points in words": ("points", lambda: replace(RUNS.quadrature, points="sobol")),
+    "weights of others": ("weights", lambda: replace(RUNS.quadrature, weights=jnp.ones(3))),
+    "designs": ("thetas", lambda: DESIGNS.at(["first"])),
+    "designs that are not there": ("thetas", lambda: DESIGNS.at([7])),
+    "runs without a quadrature": ("quadrature", lambda: replace(RUNS, quadrature="sobol")),
+    "calls of runs": ("calls", lambda: replace(RUNS, calls=None)),
+    "a measure of an embedding": ("measure", lambda: owlfi.Embedding(SE, SE)),
+    "a rotation": ("rotation", lambda: replace(owlfi.brownian(3), rotation=np.eye(3))),
+    "draws of a proposal": ("n", lambda: the_prior(1).draw(KEY, "ten")),
+    "boxes of a proposal": ("high", lambda: replace(the_prior(1), high=3.0)),
+    "columns of a kernel": ("kernel", lambda: owlfi.whitening_kernel(X).gram(X[:, 0], X[:, 0])),
+    "unbiased": ("unbiased", lambda: PROBLEM.data_term("no")),
+    "a descent": ("steps", lambda: owlfi.Adam(steps=0.5)),
+    "level of a check": ("level", lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, level=1.5)),
     "other runs": ("more", lambda: RUNS.join(None)),
     "runs of another shape": ("more", lambda: RUNS.join(replace(RUNS, y=RUNS.y[:, :2]))),
     "no quadrature": ("quadrature", lambda: PROBLEM.squared_mmd(RUNS.y, [0.5, 0.5])),
@@ -278,17 +296,30 @@ OF_PROBLEMS = {
         "statistics",
         lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, statistics={"a": lambda data: {}}),
     ),
+    "a file of data sets": (
+        "file",
+        lambda: owlfi.calibrate(KEY, PROBLEM, owlfi.rejection_abc, VStatistic(4), file="/"),
+    ),
     "few replicates": ("replicates", lambda: owlfi.check(KEY, PROBLEM, POSTERIOR, replicates="a")),
     "several kernels": ("aggregate", lambda: owlfi.two_sample(KEY, X, X + 1, aggregate="all")),
     "exchange rates": ("n", lambda: owlfi.models.exchange_rates("all")),
 }
 POSTERIOR = owlfi.Posterior(PROBLEM.prior.names, np.linspace(0, 1, 6)[:, None], np.full(6, 1 / 6))
+ESTIMATE = owlfi.Estimate(("a",), jnp.ones(1), jnp.eye(1), jnp.array(0.1))
 OF_RESULTS = {
     "names": ("names", lambda: replace(POSTERIOR, names=3)),
     "draws": ("draws", lambda: replace(POSTERIOR, draws="abc")),
     "weights": ("weights", lambda: replace(POSTERIOR, weights=np.ones(5))),
     "chains": ("chains", lambda: replace(POSTERIOR, chains=1.5)),
     "calls": ("calls", lambda: replace(POSTERIOR, calls="many")),
+    "about": ("about", lambda: replace(POSTERIOR, about="ABC")),
+    "one warning": ("warnings", lambda: replace(POSTERIOR, warnings="few draws")),
+    "names twice": ("names", lambda: owlfi.Posterior(["a", "a"], X, np.full(6, 1 / 6))),
+    "statistic": ("statistic", lambda: owlfi.HypothesisTest(None, 0.1, 0.2, 0.05, np.ones(9))),
+    "p-value": ("p_value", lambda: owlfi.HypothesisTest(0.1, 1e9, 0.2, 0.05, np.ones(9))),
+    "converged": ("converged", lambda: replace(ESTIMATE, converged="yes")),
+    "gradients": ("gradient_calls", lambda: replace(ESTIMATE, gradient_calls=-1)),
+    "key of ArviZ": ("key", lambda: POSTERIOR.to_arviz("seed")),
     "level": ("level", lambda: POSTERIOR.quantile(2.0)),
     "theta": ("theta", lambda: POSTERIOR.level_of([1.0, 2.0])),
     "theta in words": ("theta", lambda: POSTERIOR.scores_of("mean")),
@@ -322,6 +353,10 @@ def test_what_problems_cannot_use_is_refused(name, call):
 def test_what_results_cannot_use_is_refused(name, call):
     with refused(name):
         call()
+
+
+def test_designs_of_some_thetas_may_be_a_list():
+    assert np.array_equal(DESIGNS.at([0, 2]).points, np.asarray(DESIGNS.points)[[0, 2]])
 
 
 def test_lists_are_the_arrays_of_results():

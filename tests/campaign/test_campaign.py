@@ -1,10 +1,11 @@
 """Campaigns: made once, kept, resumed; the same bytes however they are run."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -500,6 +501,32 @@ def test_executor_that_runs_rows_itself_keeps_none_from_being_committed(tmp_path
 
     campaign.run(executor=Eager(), workers=4, check=False)
     assert recorded == [0, 1, 2, 3, 4, 5]
+
+
+class Wrapped(Executor):
+    """Shows nothing of what it does with a run."""
+
+    def __init__(self, submit):
+        self.submit = submit
+
+
+@pytest.mark.filterwarnings("ignore")  # of JAX, that it may hang
+def test_executor_that_forks_unseen_makes_no_failed_runs(tmp_path):
+    context, campaign = multiprocessing.get_context("fork"), planned(tmp_path)
+    with (
+        ProcessPoolExecutor(1, mp_context=context) as pool,
+        pytest.raises(RuntimeError, match="was forked from one in which JAX had started"),
+    ):
+        campaign.run(executor=Wrapped(pool.submit), workers=1)
+    assert campaign.status().failed == 0
+
+
+@pytest.mark.parametrize("given", [3, Future()])
+def test_executor_that_gives_something_else_is_named(tmp_path, given):
+    if isinstance(given, Future):
+        given.set_result("abc")
+    with pytest.raises(ValueError, match="what executor gives must be"):
+        planned(tmp_path).run(executor=Wrapped(lambda *_: given), workers=1)
 
 
 def test_executor_that_takes_no_more_is_explained(tmp_path):

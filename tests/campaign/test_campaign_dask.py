@@ -7,7 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 from functools import partial
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -116,6 +119,32 @@ def test_batches_of_runs_that_take_longer_than_those_before_are_cut_short(tmp_pa
     assert {*threads} == {threading.current_thread()}  # in Dask's, an error would be lost
     expected = np.array([1.0, 2.0])[:, None, None] * POINTS[:, None]
     assert np.asarray(campaign.results().y).tobytes() == expected.tobytes()
+
+
+class Closing:
+    """A client that takes a task and loses it, and then none."""
+
+    scheduler, status = SimpleNamespace(address="tcp://127.0.0.1:9"), "closing"
+
+    def __init__(self):
+        self.tasks = []
+
+    def submit(self, *_, **__):
+        if self.tasks:
+            raise RuntimeError("closed")
+        self.tasks.append(Mock())
+        return self.tasks[0]
+
+
+def test_rows_that_a_closing_client_took_are_given_back(monkeypatch):
+    monkeypatch.setattr(cluster_module, "connect", lambda address: Mock(status="running"))
+    engine = cluster_module.Cluster(Closing(), workers=2)
+    lost, sent = (engine.submit("recipe", b"", b"") for _ in range(2))
+    engine.flush()
+    assert isinstance(
+        lost.exception(timeout=0), CancelledError
+    )  # so that the driver sends it again
+    assert not sent.done()
 
 
 @pytest.mark.parametrize(

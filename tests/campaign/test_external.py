@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from owlfi import Normal, Prior, Seed, Simulator, SquaredExponential, Uniform, equal_weights
-from owlfi.campaign import Campaign, Command
+from owlfi.campaign import Campaign, Command, programs
 from owlfi.campaign.programs import CrashError, TimeLimitError
 from owlfi.weights.quadrature import unweighted
 
@@ -278,3 +278,24 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     subprocess.run([sys.executable, "-c", again], env=environment, check=True)
     assert processes_of("^sleep 62.5") == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_others_with_such_names_stay(tmp_path, monkeypatch):
+    """Those without a lock, with files of their own, and links, which may lead anywhere."""
+    elsewhere, notes = tmp_path / "elsewhere", tmp_path / "owlfi-run-notes"
+    for folder in (elsewhere, notes):
+        folder.mkdir()
+        (folder / "results.csv").write_text("1")
+    (elsewhere / "lock").write_text("a file of somebody")
+    (tmp_path / "owlfi-run-link").symlink_to(elsewhere)
+    begun = tmp_path / "owlfi-run-begun"
+    begun.mkdir()
+    for folder in (elsewhere, notes, begun):
+        os.utime(folder, (0, 0))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own, lock = programs._process_folder.__wrapped__()
+    lock.release()
+    assert own.parent == tmp_path
+    assert (notes / "results.csv").exists()
+    assert (elsewhere / "lock").read_text() == "a file of somebody"
+    assert not begun.exists()  # of a process that was killed before it had locked it

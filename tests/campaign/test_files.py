@@ -106,6 +106,21 @@ def test_store_that_was_never_finished_is_said(tmp_path, script):
         Campaign.open(tmp_path / "half.sqlite")
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+        "CREATE VIEW v AS SELECT 1",
+    ],
+)
+def test_store_with_triggers_or_views_is_nobodys(tmp_path, script):
+    campaign = campaign_of(tmp_path)
+    with closing(sqlite3.connect(campaign.path)) as connection:
+        connection.executescript(script)
+    with pytest.raises(ValueError, match="triggers or views"):
+        campaign.run(executor="here")
+
+
 # One name
 
 

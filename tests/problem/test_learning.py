@@ -108,3 +108,9 @@ def test_learned_coordinates_are_kept_in_files():
 def test_coordinates_are_a_word():
     with pytest.raises(ValueError, match="coordinates must be 'learned' or 'given'"):
         owlfi.OptimallyWeighted(m=8, coordinates="rotated")
+
+
+def test_observations_beyond_all_simulations_are_learned_from():
+    """Their squares would be infinite."""
+    far = jnp.full((4, 2), 1e200).at[0].set(0.0)
+    assert np.isfinite(learn(linear_on_the_host, observed=far).measure.sample(KEY, 2)).all()

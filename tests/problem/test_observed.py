@@ -124,6 +124,10 @@ READ = {
     "short numbers": written("+1.5,-2.25", "3.,4e-3", ".1,12345.678"),
 }
 REFUSED = {
+    "a year above one column": "2001\n-2.82\n1.5\n0.98\n3.75\n",
+    "years above a whole number": "2001,2002,2003\n" + "1.5,2.5,3.5\n" * 6 + "1.5,2.5,99999\n",
+    "points between thousands": "1.869,58,68,13\n-776,96,1.663,89\n-450,86,2.311,15\n",
+    "the same with zeros": "1.869,58,68,1\n776,96,1.663,089\n450,86,2.311,15\n",
     "pandas with an index": ",a,b\n0,1,2\n1,3,4\n",
     "R with row names": '"","a","b"\n"1",1,2\n"2",3,4\n',
     "R's table with row names": '"a" "b"\n"1" 1 2\n"2" 3 4\n',

@@ -14,7 +14,7 @@ import owlfi
 from gaussian import gaussian_problem
 from owlfi import Estimate, HealthWarning, HypothesisTest, Posterior, load, plots
 from owlfi.results import announce
-from results_of_all_kinds import make_check, make_efficient_estimate, make_test
+from results_of_all_kinds import make_check, make_efficient_estimate, make_posterior, make_test
 
 KEY = jax.random.key(0)
 NAMES = ("a", "b")
@@ -379,3 +379,11 @@ def test_file_written_by_hand_is_read_where_all_fits(tmp_path):
     write_estimate(tmp_path / "file.npz")
     assert load(tmp_path / "file.npz")["b"] == 1.0
     assert load(SAVED.save(tmp_path / "saved")).trace_values.shape == (3,)
+
+
+def test_small_files_that_unfold_to_more_than_memory_are_refused(tmp_path, monkeypatch):
+    """They would take all of it before anything is known of them."""
+    path = make_posterior().save(tmp_path / "posterior.npz")
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 64}.get(name, 100))
+    with pytest.raises(ValueError, match=r"the arrays of .*posterior.npz ask for .* numbers"):
+        load(path)

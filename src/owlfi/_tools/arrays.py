@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from owlfi._tools.checks import is_traced
+from owlfi._tools.checks import brief, is_traced
 
 
 def numpy_for(*values: Any) -> ModuleType:
@@ -33,6 +33,23 @@ def take_rows(array: Any, rows: Any) -> Array:
     if is_traced(array) or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         return array[rows]
     return as_jax(np.asarray(array)[rows])
+
+
+def as_places(name: str, chosen: Any, count: int) -> np.ndarray:
+    """Places among so many thetas, from a list, a slice, or True or False for each.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        places = np.arange(count)[chosen if isinstance(chosen, slice) else np.asarray(chosen)]
+    except Exception:  # of its own __array__, too
+        places = np.array(0)
+    if places.ndim != 1:
+        raise ValueError(
+            f"{name} must be places among the {count} thetas, or True or False for each, "
+            f"got {brief(chosen)}"
+        )
+    return places
 
 
 def next_rung(n: int) -> int:

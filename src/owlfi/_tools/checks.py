@@ -135,6 +135,14 @@ def plain_number(name: str, value: Any) -> float:
     return float(array)
 
 
+def as_probability(name: str, value: Any) -> float:
+    """A number between 0 and 1, neither of them."""
+    number = plain_number(name, value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {brief(value)}")
+    return number
+
+
 def as_rows(
     name: str, value: Any, dim: int | None = None, *, batched: bool = False
 ) -> Float[Array, "... n d"]:

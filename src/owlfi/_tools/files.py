@@ -1,11 +1,15 @@
-"""Files that are written whole, or not at all."""
+"""Files that are written whole, or not at all, and arrays of files that fit in memory."""
 
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from owlfi._tools.checks import check_memory
 
 
 @contextmanager
@@ -28,3 +32,15 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[Any]:
+    """The arrays of an NPZ file by name; nothing in it is executed.
+
+    Raises ValueError where they would not fit in memory: a small file may unfold to many.
+    """
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        unfolded = sum(entry.file_size for entry in file.zip.infolist())
+        check_memory(f"the arrays of {path}", unfolded // 8)
+        yield file

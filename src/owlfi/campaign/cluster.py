@@ -141,6 +141,7 @@ class Cluster:
 
     def _reconnect(self) -> None:
         """A client of the scheduler that is there again."""
+        self._give_back()  # sent while the other was closing, which told nobody
         until = time.monotonic() + _PATIENCE
         while True:
             try:

@@ -42,7 +42,8 @@ def explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
-        raise StoreError(f"{path}: {error.strerror}; ask its owner for access") from error
+        where = "" if error.filename in (None, str(path)) else f" ({error.filename})"
+        raise StoreError(f"{path}: {error.strerror}{where}; ask its owner for access") from error
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", None) or ""
         known = [remedy for start, remedy in _REMEDIES.items() if name.startswith(start)]

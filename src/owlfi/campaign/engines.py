@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pebble import ProcessExpired, ProcessPool
 
-from owlfi._tools.checks import MOST_COUNT, as_count, brief
+from owlfi._tools.checks import MOST_COUNT, as_count, as_kind, brief
 from owlfi._tools.forks import check_start_method
 from owlfi._tools.spawning import SpawnWithoutMain
 from owlfi.campaign.cluster import Cluster, connect
@@ -67,7 +67,8 @@ class Executing:
 
     def submit(self, recipe: str, theta: bytes, u: bytes) -> "Future[Outcome]":
         try:
-            return self._executor.submit(run_row, recipe, theta, u)
+            future = self._executor.submit(run_row, recipe, theta, u)
+            return as_kind("what executor gives", future, Future, "a concurrent.futures.Future")
         except RuntimeError as error:  # broken, or shut down
             raise RuntimeError(
                 f"the executor takes no more runs ({error}); what had ended is kept: call run() "
@@ -212,7 +213,7 @@ def outcome_of(future: "Future[Outcome]") -> Outcome | None:
     simulator.
     """
     try:
-        return future.result()
+        return as_kind("what executor gives", future.result(), Outcome, "that of its function")
     except (CancelledError, BrokenProcessPool):
         return None
     except TimeoutError:

@@ -9,6 +9,7 @@ import os
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -138,12 +139,12 @@ def _kill_group(process: subprocess.Popen) -> None:
 @cache
 def _process_folder() -> tuple[Path, FileLock]:
     """The folder of this process, with the lock that says that it lives."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # of another user
-            _remove_if_left(folder)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     lock = _lock_of(folder)
     lock.acquire()
+    for other in folder.parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            _remove_if_left(other, folder.stat().st_uid)
     atexit.register(kill_programs)
     return folder, lock
 
@@ -156,12 +157,16 @@ def _lock_of(folder: Path) -> FileLock:
     return FileLock(folder / "lock", blocking=False, thread_local=False)
 
 
-def _remove_if_left(folder: Path) -> None:
-    """Unless it is so young that its process may not have locked it yet."""
-    if time.time() - folder.stat().st_mtime < 1 and not (folder / "lock").exists():
+def _remove_if_left(folder: Path, owner: int) -> None:
+    """Unless its process lives, or it is nobody's: another user's, a link, or without a lock."""
+    found = folder.lstat()
+    if found.st_uid != owner or not stat.S_ISDIR(found.st_mode):
         return
-    with suppress(Timeout), _lock_of(folder):
-        _remove(folder)
+    if (folder / "lock").exists():
+        with suppress(Timeout), _lock_of(folder):
+            _remove(folder)
+    elif time.time() - found.st_mtime > 1:  # else it may not have been locked yet
+        folder.rmdir()  # where it is empty
 
 
 def _remove(folder: Path) -> None:

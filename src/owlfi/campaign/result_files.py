@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from owlfi._tools.files import open_arrays
 from owlfi.campaign.outcome import DONE, EXCEPTION, NOT_FINITE, STATES, Outcome
 
 _HOST = "imported"
@@ -51,7 +52,7 @@ def read_arrays(path: Path, names: Sequence[str], *, remedy: str) -> list[np.nda
     """
     if path.is_file() and not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is no NPZ file; {remedy}")
-    with np.load(path, allow_pickle=False) as file:
+    with open_arrays(path) as file:
         missing = [name for name in names if name not in file]
         if missing:
             there = ", ".join(file.files)

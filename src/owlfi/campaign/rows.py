@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from owlfi._tools.forks import refuse_after_fork
 from owlfi.campaign.outcome import CRASH, DONE, EXCEPTION, NOT_FINITE, SHAPE, TIMEOUT, Outcome
 from owlfi.campaign.programs import MOST_OUTPUT, CrashError, TimeLimitError
 from owlfi.campaign.recipe import load_recipe
@@ -19,8 +20,10 @@ _LONGEST_ERROR = 4000
 def run_row(recipe: str, theta: bytes, u: bytes) -> Outcome:
     """Run the simulator of a recipe at one theta (p,) and one u (s,), as a batch of one row.
 
-    Raises ValueError only where the recipe itself cannot be loaded here.
+    Raises ValueError only where the recipe itself cannot be loaded here, RuntimeError where this
+    process was forked and would hang: neither is a failure of the run.
     """
+    refuse_after_fork()
     function = row_function(recipe)
     start = time.perf_counter()
     state, y, error = _attempt(function, np.frombuffer(theta).copy(), np.frombuffer(u)[None].copy())

@@ -39,7 +39,6 @@ CREATE UNIQUE INDEX runs_by_digest ON runs (digest);
 CREATE INDEX runs_by_state ON runs (state, place, seconds, attempts);  -- all that counts need
 """
 
-
 _FACTS = {  # their types in JSON; others are nobody's
     **dict.fromkeys(("path", "signature", "design", "outline", "rounds"), str),
     **dict.fromkeys(("version", "total", "columns", "running", "checks"), int),
@@ -137,9 +136,11 @@ class Store:
 
     def _check_version(self) -> None:
         """ValueError for what is no store of this version."""
-        query = "SELECT value FROM facts WHERE name = 'version'"
-        row = self.connection.execute(query).fetchone()
-        self.connection.execute("SELECT 1 FROM runs LIMIT 0")
+        ask = self.connection.execute
+        row = ask("SELECT value FROM facts WHERE name = 'version'").fetchone()
+        ask("SELECT 1 FROM runs LIMIT 0")
+        if ask("SELECT 1 FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchone():
+            raise _no_store(self.path, "it has triggers or views of somebody else")
         if row is None:
             raise _no_store(self.path, "it has no version")
         if row[0] != str(_VERSION):
@@ -251,8 +252,7 @@ class Store:
     def faults(self) -> tuple[list[str], list[bytes]]:
         """What is damaged, in words, and the digests of runs that are."""
         found = [text for (text,) in self.connection.execute("PRAGMA integrity_check")]
-        names = [name for (name,) in self.connection.execute("SELECT name FROM facts")]
-        for name in names:
+        for (name,) in self.connection.execute("SELECT name FROM facts").fetchall():
             try:
                 self.fact(name)
             except (StoreError, ValueError) as error:

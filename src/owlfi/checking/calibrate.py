@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from threadpoolctl import threadpool_limits
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, as_kind, brief, plain_number
+from owlfi._tools.checks import as_count, as_kind, as_probability, brief
 from owlfi._tools.keys import as_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi.checking.health import describe
@@ -93,7 +93,7 @@ def calibrate(
         len(problem.observed) if rows is None else as_count("rows", rows, 2),
         np.asarray(problem.prior.widths()),
     )
-    total, alarms = as_count("data_sets", data_sets, 2), _as_probability("alarms", alarms)
+    total, alarms = as_count("data_sets", data_sets, 2), as_probability("alarms", alarms)
     threads = problem.simulator.runtime.threads if workers is None else workers
     journal = Journal(file, trial.facts())
     missing = [number for number in range(total) if number not in journal.records]
@@ -283,10 +283,3 @@ def _draw_inside(around: Distribution, ends: list[np.ndarray], key: Any) -> np.n
     if not np.isfinite(draws).all():
         raise ValueError("around has no finite errors to draw from; give a prior that is narrower")
     return np.clip(draws, *ends)
-
-
-def _as_probability(name: str, value: Any) -> float:
-    number = plain_number(name, value)
-    if not 0 < number < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {brief(value)}")
-    return number

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind, brief, plain_number, tell_failure
+from owlfi._tools.checks import as_kind, as_probability, brief, tell_failure
 from owlfi._tools.keys import numpy_generator, split_key
 from owlfi.checking.discrepancy import column_kernel, embed_at, measure_each
 from owlfi.problem.fresh_data import draw_data
@@ -139,7 +139,7 @@ def _two_sided(observed: np.ndarray, replicated: np.ndarray) -> list[float]:
 
 def _check_share(replicates: Any, level: Any, tests: int) -> tuple[int, float]:
     """The level of each of so many tests; ValueError where so few replicates cannot reach it."""
-    share = plain_number("level", level) / tests
+    share = as_probability("level", level) / tests
     return check_level(replicates, share / 2, "replicates")[0], share
 
 

@@ -15,14 +15,20 @@ class Journal:
     file: where they are kept; those of an earlier call with the same facts are read.
     facts: what the records follow from.
 
-    Raises ValueError for a file with other facts, or that is no journal.
+    Raises ValueError for a file with other facts, or that is no journal, or cannot be written.
     """
 
     def __init__(self, file: Any, facts: dict[str, Any]):
         self.path = None if file is None else as_path("file", file)
         self.records: dict[int, dict[str, Any]] = {}
         if self.path is not None:
-            self._open(self.path, json.loads(json.dumps(facts)))
+            try:
+                self._open(self.path, json.loads(json.dumps(facts)))
+            except OSError as error:
+                raise ValueError(
+                    f"file: {self.path} cannot be read and written ({error.strerror}); name one in "
+                    "a folder that you may write to"
+                ) from error
 
     def add(self, number: int, record: dict[str, Any]) -> None:
         """Keep one, at once."""

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import brief, is_traced
+from owlfi._tools.fields import check_fields
 from owlfi.embeddings.closed_forms import ClosedForm, find_closed_form
 from owlfi.embeddings.line_quadrature import coordinate_mean, integrate
 from owlfi.embeddings.scale_mixtures import scale_mixture
@@ -62,6 +63,9 @@ class Embedding(eqx.Module):
 
     kernel: Kernel
     measure: Measure
+
+    def __check_init__(self) -> None:
+        check_fields(self)
 
     def mean(self, u: Any) -> Float[Array, " m"]:
         """z(u_i) for points u (m, s) inside the measure's support."""

@@ -26,13 +26,21 @@ class Transformed(Kernel):
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
-        return self.kernel.gram(x @ self.matrix.T, y @ self.matrix.T)
+        return self.kernel.gram(self._map(x), self._map(y))
+
+    def _map(self, rows: Array) -> Array:
+        if rows.shape[-1] != self.matrix.shape[1]:
+            raise ValueError(
+                f"the kernel is one of {self.matrix.shape[1]} columns, where the rows have "
+                f"{rows.shape[-1]}; make it from data like these"
+            )
+        return rows @ self.matrix.T
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
-        return self.kernel.row_sums(y @ self.matrix.T, x @ self.matrix.T, weights)
+        return self.kernel.row_sums(self._map(y), self._map(x), weights)
 
     def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
-        return self.kernel.self_sum(x @ self.matrix.T, weights)
+        return self.kernel.self_sum(self._map(x), weights)
 
     def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
         return self._after(self.kernel.gaussian_coordinates())
@@ -41,7 +49,7 @@ class Transformed(Kernel):
         return self._after(self.kernel.distance_coordinates())
 
     def _after(self, inner: Callable[[Array], Array] | None) -> Callable[[Array], Array] | None:
-        return None if inner is None else lambda rows: inner(rows @ self.matrix.T)
+        return None if inner is None else lambda rows: inner(self._map(rows))
 
 
 def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) -> Transformed:

@@ -39,7 +39,8 @@ def as_measure(value: Any, *, name: str = "measure") -> Measure:
     """
     if isinstance(value, Measure):
         return value
-    if not (hasattr(value, "dist") and hasattr(value, "ppf")):
+    families = scipy.stats.rv_continuous | scipy.stats.rv_discrete
+    if not isinstance(getattr(value, "dist", None), families):
         raise ValueError(
             f"{name} must be an owlfi measure such as Uniform(0, 1) or a frozen univariate "
             f"scipy.stats distribution such as scipy.stats.gumbel_r(), got {brief(value)}"

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.fields import check_fields
 from owlfi.measures.base import Measure
 from owlfi.measures.compound import Product
 from owlfi.measures.normal import Normal, ndtri
@@ -39,6 +40,9 @@ class Rotated(Measure):
     given: Measure
     rotation: Rotation
     shares: Float[Array, " r"]
+
+    def __check_init__(self) -> None:
+        check_fields(self)
 
     @property
     def dim(self) -> int:

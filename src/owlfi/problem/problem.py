@@ -200,7 +200,7 @@ class Problem(eqx.Module):
 
     def data_term(self, unbiased: bool = False) -> Float[Array, ""]:
         """The part of the squared MMD that depends on the observations alone."""
-        pairs, single = own_factors(len(self.observed), unbiased)
+        pairs, single = own_factors(len(self.observed), as_truth("unbiased", unbiased))
         sums = self._sum_own() if is_traced(self) else self._own_sums
         return as_jax(pairs * sums[0] - single * sums[1])
 

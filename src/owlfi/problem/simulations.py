@@ -7,8 +7,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax, numpy_for, take_rows
-from owlfi._tools.checks import as_array, as_count, as_kind, as_truth, brief, check_memory
+from owlfi._tools.arrays import as_jax, as_places, numpy_for, take_rows
+from owlfi._tools.checks import as_array, as_count, as_kind, as_truth, check_memory
+from owlfi._tools.fields import check_fields
 from owlfi.measures import as_points
 from owlfi.problem.edge import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
@@ -44,12 +45,15 @@ class Simulations(eqx.Module):
     warnings: tuple[str, ...] = eqx.field(static=True, default=())
     """What is wrong with them, for the results of methods."""
 
+    def __check_init__(self) -> None:
+        check_fields(self)
+
     def at(self, chosen: Any) -> "Simulations":
         """Those at some of the thetas; the calls stay those of all.
 
         chosen: their places, or True or False for each theta; ValueError for anything else.
         """
-        chosen = _as_places(chosen, len(self.thetas))
+        chosen = as_places("chosen", chosen, len(self.thetas))
         importance = None if self.importance is None else take_rows(self.importance, chosen)
         thetas, y = (take_rows(array, chosen) for array in (self.thetas, self.y))
         parts = thetas, self.quadrature.at(chosen), y
@@ -108,19 +112,6 @@ def simulate(
     if not keep_failed:
         check_finite(thetas, u, y)
     return Simulations(thetas, quadrature, y, thetas.shape[0] * u.shape[-2] + checked)
-
-
-def _as_places(chosen: Any, count: int) -> np.ndarray:
-    try:
-        places = np.arange(count)[chosen if isinstance(chosen, slice) else np.asarray(chosen)]
-    except Exception:  # of its own __array__, too
-        places = np.array(0)
-    if places.ndim != 1:
-        raise ValueError(
-            f"chosen must be places among the {count} thetas, or True or False for each, "
-            f"got {brief(chosen)}"
-        )
-    return places
 
 
 def as_simulations(name: str, runs: Any) -> Simulations:

@@ -12,7 +12,8 @@ _SEPARATORS = (";", "\t", "|", ",")  # a comma may be decimal where there is ano
 _GAPS = "", "na", "n/a", "nan", "nan(ind)", "nat", "null", "none", ".", "?", "inf", "infinity"
 _ERROR = re.compile(r'\s*"?#([A-ZÀ-Þ]+(/0)?[!?]|N/?[A-Z])(?=[\s,;|"]|$)')  # of Excel: #N/A
 _SHOWN = 40
-_FEW = 4  # rows: fewer may begin with 1, 2, 3 by chance
+_RARE = 0.1  # of the cells
+_FEW = 4  # rows: fewer may begin with 1, 2, 3, or a large number, by chance
 
 
 @dataclass
@@ -49,7 +50,8 @@ class Table:
         """ValueError where a first row of whole numbers may name the columns, as pandas does."""
         (line, first), others = self.rows[0], [cell for _, row in self.rows[1:] for cell in row]
         counts, whole = first == [str(j) for j in range(len(first))], all(map(_is_whole, first))
-        alone = whole and len(first) > 1 and not any(map(_is_whole, others))
+        rare = sum(map(_is_whole, others)) < _RARE * len(others)
+        alone = whole and rare and (len(first) > 1 or self._is_beyond(first[0], others))
         if others and (counts or alone or self.quoted):
             raise ValueError(
                 f"{self.path}, line {line}: {_shorten(first)} may number the columns, or be data; "
@@ -58,16 +60,25 @@ class Table:
 
     def _refuse_halved_numbers(self) -> None:
         """ValueError where commas divide whole numbers as 1,05 or -0,5 does."""
-        cells = (cell for _, row in self.rows for cell in row)
-        if self.separator != "," or not all(map(_is_whole, cells)):
+        before = [cell for _, row in self.rows for cell in row[::2]]
+        after = [cell for _, row in self.rows for cell in row[1::2]]
+        pairs = all(len(row) % 2 == 0 for _, row in self.rows)
+        if self.separator != "," or not pairs or not all(map(_is_grouped, before)):
             return
-        for line, row in self.rows:
-            after = [cell for cell in row[1::2] if re.fullmatch(r"0\d+", cell)]
-            if len(row) % 2 == 0 and (after or {"-0", "+0"} & {*row[::2]}):
-                raise ValueError(
-                    f"{self.path}, line {line}: the commas in {_shorten(row)} may be decimal; "
-                    "write numbers as 1.5"
-                )
+        fractions = all(map(str.isdigit, after))
+        zeros = any(re.fullmatch(r"0\d+", cell) for cell in after) or {"-0", "+0"} & {*before}
+        even = len({*map(len, after)}) == 1 and any("." in cell for cell in before)
+        if fractions and (zeros or even):
+            line, row = self.rows[0]
+            raise ValueError(
+                f"{self.path}, line {line}: the commas in {_shorten(row)} may be decimal; "
+                "write numbers as 1.5"
+            )
+
+    def _is_beyond(self, cell: str, others: list[str]) -> bool:
+        """Whether a number lies beyond all others, as a year does."""
+        known = [float(self._plain(other)) for other in others if self._is_number(other)]
+        return len(known) >= _FEW and not min(known) <= float(cell) <= max(known)
 
     def find_columns(self, names: list[str] | None, wanted: Sequence[str] | None) -> list[int]:
         """The places of columns by their names, of all where none are wanted.
@@ -247,6 +258,11 @@ def _split(lines: list[str], separator: str) -> list[list[str]]:
 
 def _is_whole(cell: str) -> bool:
     return re.fullmatch(r"[-+]?\d+", cell) is not None
+
+
+def _is_grouped(cell: str) -> bool:
+    """Whether a cell is a whole number, perhaps with points between thousands."""
+    return re.fullmatch(r"[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)", cell) is not None
 
 
 def _is_name(cell: str) -> bool:

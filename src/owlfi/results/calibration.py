@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind
+from owlfi._tools.checks import as_kind, as_probability
 from owlfi._tools.display import count, join
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
 from owlfi.results.result import Result
-from owlfi.results.tables import as_level
 from owlfi.results.uniformity import binomial_band
 
 
@@ -64,11 +63,11 @@ class Calibration(Result):
 
     def coverage(self, level: Any = 0.9) -> Float[Array, " p"]:
         """The share of truths inside the central intervals of this level."""
-        return as_jax(self._covered(as_level(level)).mean(0))
+        return as_jax(self._covered(as_probability("level", level)).mean(0))
 
     def coverage_bands(self, level: Any = 0.9) -> Float[np.ndarray, "2 p"]:
         """The coverages that these counts are compatible with, 95% binomial intervals."""
-        counts = self._covered(as_level(level)).sum(0)
+        counts = self._covered(as_probability("level", level)).sum(0)
         return np.array([binomial_band(int(k), self.data_sets) for k in counts]).T
 
     def correct(
@@ -89,7 +88,7 @@ class Calibration(Result):
                 f"result has the parameters {result.names}, not {self.names}; give "
                 "a result of the problem that was calibrated"
             )
-        lowest, highest = self._conformal_scores(as_level(level))
+        lowest, highest = self._conformal_scores(as_probability("level", level))
         low, high = result.at_scores(lowest), result.at_scores(highest)
         if self.ends is not None:
             low, high = (np.clip(end, *np.asarray(self.ends)) for end in (low, high))

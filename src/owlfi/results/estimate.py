@@ -8,11 +8,11 @@ from jaxtyping import Array, Float, Key
 from scipy.special import ndtr, ndtri
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_probability
 from owlfi._tools.keys import numpy_generator
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
-from owlfi.results.tables import as_level, table_rows, write_numbers
+from owlfi.results.tables import table_rows, write_numbers
 
 _UNITS = ndtri(0.95)  # standard errors of an end of a 90% interval
 
@@ -92,7 +92,7 @@ class Estimate(Distribution):
 
         A normal interval, or one from the profile of the squared MMD where it is no parabola.
         """
-        units = np.full(len(self.names), ndtri(0.5 + as_level(level) / 2))
+        units = np.full(len(self.names), ndtri(0.5 + as_probability("level", level) / 2))
         return as_jax(self.at_scores(-units)), as_jax(self.at_scores(units))
 
     @property

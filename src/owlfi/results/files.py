@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from owlfi._tools.checks import as_path
-from owlfi._tools.files import write_whole
+from owlfi._tools.fields import check_value
+from owlfi._tools.files import open_arrays, write_whole
 from owlfi._tools.forks import refuse_after_fork
-from owlfi.results.fields import check_value
 
 Kind = TypeVar("Kind")
 _KINDS: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def load(path: Any) -> Any:
 
 
 def _read(path: Path) -> Any:
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with open_arrays(path) as file:
         about = json.loads(str(file["about"]))
         arrays = {name: file[name] for name in file.files if name != "about"}
     kind = _KINDS[about.pop("kind")]

@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_count, brief, plain_number
+from owlfi._tools.checks import as_count, as_probability, brief, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.problem.edge import as_theta
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
-from owlfi.results.tables import as_level, table_rows, write_numbers
+from owlfi.results.tables import table_rows, write_numbers
 
 
 @register
@@ -80,7 +80,7 @@ class Posterior(Distribution):
 
     def interval(self, level: Any = 0.9) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Both ends of the central interval that holds this share of each parameter."""
-        tail = (1 - as_level(level)) / 2
+        tail = (1 - as_probability("level", level)) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
     @property
@@ -149,6 +149,8 @@ class Posterior(Distribution):
         from owlfi._tools.libraries import arviz
 
         draws = self.draws
+        if key is not None:
+            key = as_key(key)
         if np.ptp(np.asarray(self.weights)) > 1e-12:
             if key is None:
                 raise ValueError("the draws have unequal weights; give a key to resample them")

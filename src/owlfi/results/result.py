@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from owlfi._tools.checks import as_count, as_names, as_path, brief
+from owlfi._tools.checks import as_path, brief
 from owlfi._tools.display import count, html_table, html_with_lines, write_facts
-from owlfi.results.fields import read_arrays
+from owlfi._tools.fields import read_fields
 from owlfi.results.files import save
 from owlfi.results.tables import align
-
-_MOST_CALLS = 2**63 - 1
 
 
 class Result(abc.ABC):
@@ -29,10 +27,10 @@ class Result(abc.ABC):
 
     def __post_init__(self) -> None:
         """Raises ValueError for fields that are not what they should be."""
-        object.__setattr__(self, "names", as_names("names", self.names))
-        object.__setattr__(self, "calls", as_count("calls", self.calls, 0, most=_MOST_CALLS))
-        for name, array in read_arrays(self).items():
-            object.__setattr__(self, name, array)
+        for name, value in read_fields(self).items():
+            object.__setattr__(self, name, value)
+        if len({*self.names}) < len(self.names):
+            raise ValueError(f"names must differ from each other, got {brief(self.names)}")
 
     @abc.abstractmethod
     def __getitem__(self, name: str) -> Any:

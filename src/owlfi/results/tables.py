@@ -1,19 +1,9 @@
 """Tables of results."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Array
 
-from owlfi._tools.checks import brief, plain_number
 from owlfi._tools.display import join
-
-
-def as_level(level: Any) -> float:
-    """Raises ValueError for anything but a number between 0 and 1."""
-    if not 0 < plain_number("level", level) < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
-    return float(level)
 
 
 def table_rows(names: tuple[str, ...], columns: dict[str, Array]) -> list[list[str]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from owlfi._tools.checks import as_count, brief, plain_number
+from owlfi._tools.checks import as_count, as_probability
 
 BANDWIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Multiples of the median lengthscale that an aggregated test looks at."""
@@ -70,9 +70,7 @@ def check_level(resamples: Any, level: Any, name: str = "resamples") -> tuple[in
 
     name: what errors call the resamples.
     """
-    level = plain_number("level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {brief(level)}")
+    level = as_probability("level", level)
     resamples = as_count(name, resamples)
     fewest = ceil(min(1 / level, 1e9) - _ROUNDING) - 1  # of tiny levels, more than can be
     if resamples < fewest:

@@ -163,8 +163,7 @@ class Adam(_Narrow):
     steps: int = 200
     rate: float = 0.04
 
-    def check(self, problem: Problem) -> None:
-        problem.prior.check_continuous("goodness_of_fit")
+    def __post_init__(self) -> None:
         as_count("steps", self.steps)
         if as_count("restarts", self.restarts) > as_count("trials", self.trials):
             raise ValueError(
@@ -172,6 +171,9 @@ class Adam(_Narrow):
                 f"{self.trials}; give at least as many trials"
             )
         positive("rate", self.rate, number=True)
+
+    def check(self, problem: Problem) -> None:
+        problem.prior.check_continuous("goodness_of_fit")
         problem.simulator.check_differentiable("Adam", "search='newton'")
 
     def start(

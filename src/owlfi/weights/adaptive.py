@@ -14,6 +14,7 @@ from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.checks import as_bound, as_count, as_rows
+from owlfi._tools.fields import check_fields
 from owlfi._tools.keys import as_key
 from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
@@ -54,6 +55,9 @@ class AdaptiveDesign(eqx.Module):
     y: Float[Array, "t n d"] | None
     most_noise: float = eqx.field(static=True, default=jnp.inf)
     """The bound on m Σ w_i² of its weights, as of `tuned_weights`."""
+
+    def __check_init__(self) -> None:
+        check_fields(self)
 
     @property
     def left(self) -> int:

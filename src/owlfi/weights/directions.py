@@ -22,6 +22,7 @@ _SPARE = 12  # directions beyond those that are wanted, which make the iteration
 _ITERATIONS = 4
 _LEAST_SHARE = 1e-6
 _FEATURES = 16
+_FARTHEST = 1e100  # whose square is finite
 _MOST_ROWS = 3072  # of a regression
 _PENALTIES = (0.01, 0.1, 1.0, 10.0)  # in units of the number of scores
 
@@ -97,6 +98,7 @@ def _ridge(x: Float[np.ndarray, "e n"], y: Float[np.ndarray, "e f"], penalty: fl
 
 def _features(rows: Float[np.ndarray, "e c"]) -> Float[np.ndarray, "e f"]:
     """The leading kernel principal components."""
+    rows = rows.clip(-_FARTHEST, _FARTHEST)
     squares = (rows**2).sum(1)
     gram = np.exp(-0.5 * np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0))
     centred = gram - gram.mean(0)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from owlfi._tools.arrays import as_jax, numpy_for
+from owlfi._tools.arrays import as_jax, as_places, numpy_for
 from owlfi._tools.checks import as_kind, is_traced
 from owlfi._tools.display import count, html_table, write_facts
+from owlfi._tools.fields import check_fields
 from owlfi.measures import Rotated
 from owlfi.weights.certificate import (
     Certificate,
@@ -130,8 +131,17 @@ class Quadrature(eqx.Module):
         return tell_sum(self.points, self.weights, self.certificate)
 
     def at(self, thetas: Any) -> "Quadrature":
-        """The designs of some thetas, where each has one of its own; otherwise the one of all."""
-        return self if self.points.ndim == 2 else jax.tree.map(lambda leaf: leaf[thetas], self)
+        """The designs of some thetas, where each has one of its own; otherwise the one of all.
+
+        thetas: their places, or True or False for each; ValueError for anything else.
+        """
+        if self.points.ndim == 2:
+            return self
+        places = as_places("thetas", thetas, len(self.points))
+        return jax.tree.map(lambda leaf: leaf[places], self)
+
+    def __check_init__(self) -> None:
+        check_fields(self)
 
     def explain(self) -> str:
         """In plain words: whether the weights help, what limits them, and what to do."""

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_array, as_kind, brief, plain_number
+from owlfi._tools.checks import as_array, as_count, as_kind, brief, plain_number
+from owlfi._tools.fields import check_fields
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
@@ -40,9 +41,12 @@ class Proposal(eqx.Module):
     high: Float[Array, "b p"]
     relative: Float[Array, " b"]
 
+    def __check_init__(self) -> None:
+        check_fields(self)
+
     def draw(self, key: Key[Array, ""], n: int) -> Float[np.ndarray, "n p"]:
         """n points of the unit cube, spread evenly over the boxes, in random order."""
-        random = numpy_generator(key)
+        random, n = numpy_generator(key), as_count("n", n)
         low, high = np.asarray(self.low), np.asarray(self.high)
         mass = np.cumsum((high - low).prod(1) * np.asarray(self.relative))
         levels = (np.arange(n) + random.random()) / n * mass[-1]
