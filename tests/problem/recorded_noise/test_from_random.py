@@ -332,7 +332,7 @@ def looks_at_types(theta, rng):
 
 
 def gammas_in_a_loop(theta, rng):
-    return sum(rng.gamma(theta[0]) for _ in range(9))
+    return sum(rng.gamma(theta[0]) for _ in range(4))
 
 
 @pytest.mark.parametrize("function", [catches, looks_at_types, gammas_in_a_loop])
@@ -502,6 +502,7 @@ BAD = {
     "uses what it kept from another call": keeps_draws,
     "return a list of what it yields": yields,
     r"\*theta for its parameters": of_parameters,
+    "real numbers.*j": lambda theta, rng: rng.normal() * 1j,
     "select_dtypes": lambda theta, rng: pd.DataFrame({"who": ["a"], "n": [rng.poisson(1.0)]}),
     "needs_more needs days beside theta and rng": needs_more,
     "nothing was drawn from rng in 8 runs": draws_nothing,
@@ -575,6 +576,17 @@ def test_functions_that_raise_at_some_thetas_or_at_all():
         from_random(at_all)
     with pytest.raises(NameError):
         from_random(lambda theta, rng: unknown)  # noqa: F821
+    with pytest.raises(IndexError, match="out of bounds"):  # JAX would read the last one
+        from_random(lambda theta, rng: theta[1] * rng.normal())
+
+
+def test_long_loops_are_not_traced_by_jax():
+    def function(theta, rng):
+        return sum(rng.normal() for _ in range(1100))
+
+    simulator = from_random(function)
+    assert simulator.on_host
+    assert simulator.measure.dim == 1100
 
 
 def test_a_million_draws_are_a_warning():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise, repeat
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
@@ -77,10 +78,11 @@ _KEY_ON_HOST = (
 def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | None:
     """Inside JAX, where the draws are the same at every theta; None where JAX cannot trace it."""
     logs: list[Log] = []
+    longest = inf if source.form == "key" else _LONGEST_PROGRAM
 
     def run(theta: Any, seed: Any) -> Any:
         logs.append(Log())
-        return as_row(source.run(function, theta, AbstractTape(seed, logs[-1].note)))
+        return as_row(source.run(function, theta, AbstractTape(seed, logs[-1].note, longest)))
 
     shapes = jax.ShapeDtypeStruct(thetas.shape[1:], float), jax.ShapeDtypeStruct((), float)
     before = _global_state()
@@ -96,7 +98,7 @@ def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | 
     draws = tuple(logs[-1].draws)
     if source.form == "key" and not draws:
         raise ValueError(_explain_nothing(function, source))
-    short = _count_steps(program) <= _LONGEST_PROGRAM or source.form == "key"
+    short = _count_steps(program) <= longest
     if not (draws and short and _are_equal(program, again)):  # the host will tell why they differ
         return None
     if source.form != "key" and not _agrees_with_host(function, source, draws, thetas):
@@ -129,8 +131,10 @@ def _agrees_with_host(
         u = np.concatenate([KINDS[kind].draw(rng, count) for kind, count in blocks])
         try:
             plain = as_row(source.run(function, theta.copy(), Tape(u, blocks)))
-        except Exception:  # it is written for JAX alone
+        except (AttributeError, TypeError):  # it is written for JAX alone
             continue
+        except Exception:  # JAX reads the last entry where there is none
+            return False
         inside = np.asarray(compiled(theta, u))
         if plain.shape != inside.shape or not np.allclose(plain, inside, equal_nan=True):
             return False
@@ -161,7 +165,10 @@ def _run_all(function: Function, source: Source, thetas: np.ndarray, vectorised:
             ) from error
         except Exception as error:
             if tried == FEW and not draws:
-                error.add_note(f"raised in all of {FEW} dry runs, the last at theta = {theta}")
+                error.add_note(
+                    f"raised in all of {FEW} dry runs, the last at theta = {theta}, which is an "
+                    "array of the parameters in their order"
+                )
                 raise
             failures.append(f"{type(error).__name__} ({brief(str(error))}) at theta = {theta}")
             continue
