@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from owlfi._tools.checks import brief
+from owlfi._tools.programs import compile_quickly
 from owlfi.problem.recorded_noise.errors import NotFromNoiseError
 from owlfi.problem.recorded_noise.kinds import KINDS, as_blocks
 from owlfi.problem.recorded_noise.rows import as_row
@@ -125,7 +126,9 @@ def _agrees_with_host(
     It may look at types, or catch what JAX raises: then plain numbers have the word.
     """
     blocks = as_blocks(chain.from_iterable(repeat(draw.kind, draw.number) for draw in draws))
-    compiled = jax.jit(lambda theta, u: as_row(source.run(function, theta, TracedTape(u, blocks))))
+    compiled = compile_quickly(
+        lambda theta, u: as_row(source.run(function, theta, TracedTape(u, blocks)))
+    )
     rng = np.random.default_rng(0)
     for theta in thetas[:_COMPARED]:
         u = np.concatenate([KINDS[kind].draw(rng, count) for kind, count in blocks])
