@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from owlfi._tools.special import gamma_quantile
+from owlfi._tools.gamma_quantile import gamma_quantile
 
 EXPONENTIALS = np.array([1e-12, 1e-4, 0.05, 0.4, 0.69, 0.7, 1.5, 6.0, 36.0, 300.0])
 value = jax.jit(gamma_quantile)
@@ -44,6 +44,22 @@ def test_derivatives_are_those_of_the_implicit_function(shape):
     )
     assert_allclose(by_shape, across_shape, rtol=1e-6)
     assert_allclose(by_e, across_e, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [0.05, 1.0, 2.0, 7.0, 30.0, 200.0])
+def test_derivative_by_shape_is_that_of_the_integral(shape):
+    e = np.array([1e-3, 0.6, 0.8, 30.0])
+    x = value(jnp.full(len(e), shape), e)
+    by_shape, _ = slopes(jnp.full(len(e), shape), e)
+    with mpmath.workdps(30):
+        expected = [implicit_slope(shape, mpmath.mpf(float(at))) for at in x]
+    assert_allclose(by_shape, expected, rtol=1e-9)
+
+
+def implicit_slope(shape, x):
+    """-(∂P/∂shape) / density at x."""
+    above = mpmath.diff(lambda a: mpmath.gammainc(a, x, mpmath.inf, regularized=True), shape)
+    return float(above * mpmath.gamma(shape) * mpmath.exp(x) / x ** (shape - 1))
 
 
 def test_unit_shape_is_the_exponential_itself():

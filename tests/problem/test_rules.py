@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import ndtr
 
 import owlfi
 from owlfi.weights.certificate import Verdict
@@ -34,6 +35,13 @@ def test_every_rule_gives_a_quadrature_that_serves_every_theta(name):
     near, far = PROBLEM.squared_mmd(y, quadrature)
     assert near < 0.1 < far
     assert len(quadrature.explain()) > 30
+
+
+def test_designs_of_points_that_are_no_sequence_are_drawn_one_by_one():
+    rule = owlfi.VStatistic(m=40, points=owlfi.latin_hypercube)
+    found = rule.redraw(KEY, PROBLEM, rule.quadrature(KEY, PROBLEM), 3)
+    levels = np.sort(ndtr(np.asarray(found.points)[..., 0]), 1)
+    assert (np.floor(40 * levels) == np.arange(40)).all()
 
 
 def test_u_statistic_is_unbiased_and_the_v_statistic_is_not():

@@ -11,7 +11,10 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from gaussian import RULE
+from ordinary_simulators import SIMULATORS, wright_fisher
 from owlfi import HealthWarning
+from owlfi.inference.minimum_distance import expect_fit
+from owlfi.problem.spending import Expected, limit_calls, tell_cost, tell_rough
 from owlfi.results.health import keep_quiet
 from test_health import METHODS, ON_HOST, run, with_generator
 
@@ -145,3 +148,29 @@ def test_slow_simulators_are_told_before_long_work(capsys):
     told = capsys.readouterr().err
     assert "rejection_abc: about 320,004 calls of the simulator are expected" in told
     assert "max_calls= sets a limit" in told
+
+
+@pytest.mark.parametrize(("rough", "told"), [(0, False), (120, False), (900, True)])
+def test_slow_simulators_that_turn_out_to_be_rough_are_told_again(rough, told, capsys):
+    @limit_calls(lambda: Expected(100, 100, rough))
+    def method(*, max_calls=None):
+        tell_cost(1.0)
+        tell_rough()
+
+    method()
+    first, *more = capsys.readouterr().err.splitlines()
+    assert first.startswith("method: about 100 calls")
+    assert [line.split(" calls")[0] for line in more] == told * [
+        "method: simulations are too rough in theta for derivatives: about 900"
+    ]
+
+
+@pytest.mark.slow
+def test_the_cost_of_rough_simulators_is_told_to_a_factor_of_two():
+    prior = SIMULATORS[wright_fisher]
+    simulator = owlfi.Simulator.from_random(wright_fisher, prior.names, prior=prior)
+    x = simulator([0.1], simulator.measure.sample(jax.random.key(0), 60))
+    problem, rule = owlfi.Problem(simulator, x), owlfi.VStatistic(m=16)
+    with keep_quiet():
+        fit = owlfi.minimum_distance(jax.random.key(1), problem, rule)
+    assert 0.5 < fit.calls / expect_fit(rule, problem, rough=True) < 2

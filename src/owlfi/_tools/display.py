@@ -50,12 +50,12 @@ def count(number: int, noun: str) -> str:
 def write_duration(seconds: float) -> str:
     """In the unit that suits it.
 
-    >>> write_duration(0.25), write_duration(600), write_duration(9000)
-    ('0.25 s', '10 min', '2.5 h')
+    >>> write_duration(0.25), write_duration(110), write_duration(600), write_duration(9000)
+    ('0.25 s', '110 s', '10 min', '2.5 h')
     """
     fitting = (pair for pair in _UNITS if seconds >= 2 * pair[1])
     unit, size = next(fitting, ("s", 1.0))
-    return f"{seconds / size:.2g} {unit}"
+    return f"{float(f'{seconds / size:.2g}'):g} {unit}"
 
 
 def write_facts(value: Any, facts: Iterable[str]) -> str:

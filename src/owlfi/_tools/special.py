@@ -7,7 +7,7 @@ from math import comb, factorial, gamma, log, pi, sqrt
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erfc, gammainc, gammaincc, gammaln, ndtri
+from jax.scipy.special import erfc
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -16,7 +16,6 @@ from owlfi._tools.ranks import lift
 _SERIES_TERMS = 60
 _STEEP_EDGES = np.append(np.arange(7) / 6, np.ones(6))  # then, of what is left, six that grow
 _PLATEAU_EDGES = np.append(np.zeros(7), (2.5 ** np.arange(1, 7) - 1) / (2.5**6 - 1))
-_NEWTON_STEPS = 40
 _UNIT_NODES, _UNIT_WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(16))
 _UNIT_NODES = _UNIT_NODES + 0.5  # on (0, 1)
 
@@ -217,59 +216,3 @@ def _bernoulli_coefficients(degree: int) -> list[float]:
         numbers.append(-total / (n + 1))
     at_half = [(Fraction(2, 2**k) - 1) * number for k, number in enumerate(numbers)]
     return [float(comb(degree, k) * at_half[k]) for k in range(degree + 1)]
-
-
-@jax.custom_jvp
-def gamma_quantile(shape: Array, e: Array) -> Float[Array, "..."]:
-    """The point that a Gamma(shape, 1) variable exceeds with probability exp(-e), 0 < e ≤ 300.
-
-    It turns Exponential(1) noise e into Gamma noise. Newton's method on the logarithm of the
-    smaller tail, a nearly linear function of log x on the left and of x on the right; derivatives
-    by the implicit function theorem.
-
-    >>> gamma_quantile(jnp.array(1.0), jnp.array(0.3)).round(12)
-    Array(0.3, dtype=float64)
-    """
-    shape, e = jnp.broadcast_arrays(jnp.asarray(shape, float), jnp.asarray(e, float))
-    lower = e < log(2)
-    log_level = jnp.log(-jnp.expm1(-e))
-    floor = (log_level + gammaln(shape + 1)) / shape  # P(a, x) ≤ x^a / Γ(a + 1), nearly equal at 0
-    known = (floor < log(1e-17)) | (shape == 1)
-
-    def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        x, _, count = state
-        tail = jnp.where(lower, gammainc(shape, x), gammaincc(shape, x))
-        scale = tail * jnp.exp(x - (shape - 1) * jnp.log(x) + gammaln(shape))  # tail / density
-        gap = jnp.where(lower, log_level - jnp.log(tail), e + jnp.log(tail)) * scale
-        moved = jnp.where(lower, x * jnp.exp(jnp.clip(gap / x, -5.0, 5.0)), x + gap)
-        moved = jnp.where(jnp.isfinite(gap), jnp.maximum(moved, x / 8), x / 2)  # tail underflowed
-        moved = jnp.where(known, x, moved)
-        return moved, jnp.abs(moved - x), count + 1
-
-    def is_unfinished(state: tuple[Array, Array, Array]) -> Array:
-        return (state[1] > 1e-9 * state[0]).any() & (state[2] < _NEWTON_STEPS)  # then squared
-
-    guess = _gamma_guess(shape, e, jnp.exp(floor))
-    start = jnp.where(known, jnp.where(shape == 1, e, jnp.exp(floor)), guess)
-    state = (start, jnp.where(known, 0.0, start), jnp.array(0))
-    return jax.lax.while_loop(is_unfinished, step, state)[0]
-
-
-def _gamma_guess(shape: Array, e: Array, least: Array) -> Array:
-    """The cube root of a Gamma variable is nearly normal; far out Q(a, x) ≈ x^(a-1) e^-x / Γ(a)."""
-    z = -ndtri(jnp.exp(-e))
-    root = 1 - 1 / (9 * shape) + z / (3 * jnp.sqrt(shape))
-    usual = shape * jnp.maximum(root, 1e-2) ** 3
-    far = e + shape
-    for _ in range(3):
-        far = jnp.maximum(e + (shape - 1) * jnp.log(far) - gammaln(shape), 0.5 * e)
-    return jnp.maximum(least, jnp.where(e > 3 * shape + 3, far, usual))
-
-
-@gamma_quantile.defjvp
-def _(primals, tangents):  # type: ignore[no-untyped-def]
-    (shape, e), (d_shape, d_e) = primals, tangents
-    x = gamma_quantile(shape, e)
-    in_e = jnp.exp(x - e - (shape - 1) * jnp.log(x) + gammaln(shape))
-    in_shape = jax.lax.random_gamma_grad(*jnp.broadcast_arrays(jnp.asarray(shape, float), x))
-    return x, in_shape * d_shape + in_e * d_e

@@ -25,7 +25,8 @@ from owlfi.results import Estimate, announce
 def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy: str) -> Expected:
     needed = expect_fit(rule, problem, starts, refined)
     more = expect_refinement(rule.m, problem) if discrepancy == "efficient" else 0
-    return Expected(needed, needed + more)
+    rough = expect_fit(rule, problem, starts, refined, rough=True)
+    return Expected(needed, needed + more, rough + more)
 
 
 @limit_calls(_expect)

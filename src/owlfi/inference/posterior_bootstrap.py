@@ -40,7 +40,8 @@ def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expec
     fit = expect_fit(rule, problem)
     if discrepancy == "efficient":
         return Expected(fit, fit + expect_refinement(rule.m, problem) + draws * rule.m)
-    return Expected(fit, fit + draws * problem.simulator.search_calls(rule.m, _STEPS))
+    rough = expect_fit(rule, problem, rough=True)  # its regression serves all draws
+    return Expected(fit, fit + draws * problem.simulator.search_calls(rule.m, _STEPS), rough)
 
 
 @limit_calls(_expect)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from owlfi._tools.special import gamma_quantile
+from owlfi._tools.gamma_quantile import gamma_quantile
 from owlfi.measures import Exponential, Uniform
 from owlfi.problem.prior import Prior
 from owlfi.problem.simulator import Simulator

@@ -290,5 +290,5 @@ def _draw_designs(
     """One after the other from a sequence, where points are one: together they fill gaps."""
     if points in SEQUENCES:
         drawn = np.asarray(points(key, count * m, measure))
-    return as_jax(drawn.reshape(count, m, measure.dim))
+        return as_jax(drawn.reshape(count, m, measure.dim))
     return as_jax(np.stack([points(own, m, measure) for own in split_key(key, count)]))

@@ -21,6 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
+_FAR_OFF = 1.5  # times what was told
 _CALLS_AT_MOST = 2**62
 
 
@@ -31,6 +32,8 @@ class Expected(NamedTuple):
     """Without which it has no answer."""
     in_all: int
     """For everything that it was asked for."""
+    rough: int = 0
+    """In all, where the search must do without derivatives; 0 where that makes no difference."""
 
 
 class OutOfCallsError(KeyboardInterrupt):
@@ -50,8 +53,8 @@ class Spending:
     """For what comes later."""
     short: bool = False
     """Whether the calls did not do for everything."""
-    told: bool = False
-    """Whether the user knows how long it will take."""
+    seconds: float = 0.0
+    """Of a row, once the user knows how long it will take."""
 
     def take(self, calls: int) -> None:
         """Before so many rows are computed; OutOfCallsError where they are not left.
@@ -141,16 +144,30 @@ def is_short() -> int:
 def tell_cost(seconds: float, *, compiled: bool = False) -> None:
     """On stderr, how long a method will take whose simulator takes so many seconds a row."""
     now = _NOW.get()
-    if now is None or now.told or seconds < (_SLOW_COMPILED if compiled else _SLOW):
+    if now is None or now.seconds or seconds < (_SLOW_COMPILED if compiled else _SLOW):
         return
-    now.told, calls = True, now.expect().in_all
+    now.seconds = seconds
+    _tell(now, now.expect().in_all)
+
+
+def tell_rough() -> None:
+    """The same once it is known that searches do without derivatives, where that matters."""
+    now = _NOW.get()
+    if now is None or not now.seconds:
+        return
+    known = now.expect()
+    if known.rough and not 1 / _FAR_OFF < known.rough / known.in_all < _FAR_OFF:
+        _tell(now, known.rough, "simulations are too rough in theta for derivatives: ")
+
+
+def _tell(now: Spending, calls: int, why: str = "") -> None:
     limit = "max_calls= sets a limit"
     if now.most is not None and now.most < calls:
         calls, limit = now.most, f"more would be expected but for max_calls = {now.most:,}"
-    calls *= _TIMES.get()
+    calls, seconds = calls * _TIMES.get(), now.seconds
     if calls * seconds > _WORTH_A_WORD:
         print(
-            f"{now.method}: about {calls:,} calls of the simulator are expected, at "
+            f"{now.method}: {why}about {calls:,} calls of the simulator are expected, at "
             f"{write_duration(seconds)} each {write_duration(calls * seconds)} in all; {limit}",
             file=sys.stderr,
             flush=True,
@@ -191,7 +208,7 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
 
 
 def _explain(spending: Spending) -> str:
-    needed, in_all = spending.expect()
+    needed, in_all, _ = spending.expect()
     spent = f"; {spending.spent:,} are made, and the next step has more" if spending.spent else ""
     return (
         f"max_calls is {spending.most:,}, but {spending.method} needs about {needed:,} calls of "

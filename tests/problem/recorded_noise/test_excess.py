@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ordinary_simulators import SIMULATORS, SMOOTH, smooth_path
+from ordinary_simulators import SIMULATORS, SMOOTH
 from owlfi import OptimallyWeighted, Problem, Simulator, VStatistic, iid, sobol
 
 DESIGNS, LAW = 20, 2**13
@@ -35,16 +35,8 @@ def ratio_of_excess(function, prior, designs=DESIGNS):
     return tuned / equal
 
 
-RANDOM_WALK = pytest.mark.xfail(
-    strict=True, reason="0.26: y has three directions, and none of them is a draw of its own"
-)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "function",
-    [pytest.param(f, marks=RANDOM_WALK if f is smooth_path else ()) for f in SMOOTH],
-)
+@pytest.mark.parametrize("function", SMOOTH)
 def test_smooth_simulators_gain_five_times(function):
     assert ratio_of_excess(function, SMOOTH[function]) < 0.2
 

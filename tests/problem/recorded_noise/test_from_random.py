@@ -1,11 +1,13 @@
 """Ordinary simulators become functions of theta and u, whatever they are made of."""
 
 import random
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import ks_2samp
@@ -24,6 +26,7 @@ from owlfi import (
     two_sample,
 )
 from owlfi.campaign.encoding import decode, encode
+from owlfi.problem.recorded_noise import dry_runs
 from owlfi.problem.recorded_noise.kinds import KINDS
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.rows import as_row
@@ -172,9 +175,16 @@ def test_simulators_with_parameters_held_or_summaries_know_their_noise():
     assert isinstance(Simulator(lambda t, u: u, Uniform(), ["a"]).noise, Uniform)
 
 
+@dataclass
+class Summary:
+    mean: float
+    path: np.ndarray
+
+
 def test_parts_of_a_row_may_have_any_shape():
     found = as_row((1.5, np.ones((2, 2)), {"n": 3, "more": [2.0, [4]]}, [True]))
     assert_allclose(found, [1.5, 1, 1, 1, 1, 3, 2, 4, 1])
+    assert_allclose(as_row([2.0, Summary(1.0, np.zeros(2))]), [2, 1, 0, 0])
     for wrong in (None, [None], [1.0, "a"], {"a": ["b"]}, [], [1.0, []], 1j):
         with pytest.raises(ValueError, match="one row of real numbers"):
             as_row(wrong)
@@ -235,6 +245,12 @@ def by_children(theta, rng):
     return [np.sin(first.normal()), second.exponential(theta[0])]
 
 
+def by_sequence(theta, rng):
+    """The way before rng.spawn."""
+    first, second = map(np.random.default_rng, rng.bit_generator.seed_seq.spawn(2))
+    return [np.sin(first.normal()), second.exponential(theta[0])]
+
+
 def by_seed(theta, seed):
     return np.sin(np.random.default_rng(seed).normal(size=2))
 
@@ -251,6 +267,7 @@ def by_name(theta, scale=2.0, *, generator=None):
     ("function", "argument"),
     [
         (by_children, None),
+        (by_sequence, None),
         (by_seed, None),
         (by_seed, "seed"),
         (by_state, None),
@@ -301,6 +318,33 @@ def test_one_function_serves_numpy_and_jax():
     assert_allclose(slope, [u[:, 0].sum()])
 
 
+def catches(theta, rng):
+    """JAX would raise at the comparison."""
+    try:
+        return rng.normal() if rng.normal() > 0 else theta[0]
+    except Exception:
+        return 0.0
+
+
+def looks_at_types(theta, rng):
+    z = rng.normal()
+    return 2 * z if isinstance(z, float) else z
+
+
+def gammas_in_a_loop(theta, rng):
+    return sum(rng.gamma(theta[0]) for _ in range(4))
+
+
+@pytest.mark.parametrize("function", [catches, looks_at_types, gammas_in_a_loop])
+def test_plain_numbers_have_the_word_where_jax_differs_or_compiles_for_long(function):
+    simulator = from_random(function)
+    assert simulator.on_host
+    u = np.random.default_rng(1).normal(size=(400, simulator.measure.dim))
+    plain = np.random.default_rng(2)
+    expected = [function([0.7], plain) for _ in range(400)]
+    assert ks_2samp(simulator([0.7], u)[:, 0], expected).pvalue > 0.001
+
+
 def many_families(theta, rng):
     return {
         "line": rng.gamma(2.0, theta[0]) + rng.uniform() + rng.laplace() + rng.gumbel(),
@@ -313,7 +357,8 @@ def many_families(theta, rng):
     }
 
 
-def test_families_agree_inside_jax_and_on_the_host():
+def test_families_agree_inside_jax_and_on_the_host(monkeypatch):
+    monkeypatch.setattr(dry_runs, "_LONGEST_PROGRAM", 10**4)  # three of them are quantiles
     simulator = from_random(many_families)
     assert not simulator.on_host
     recorded = simulator.generator
@@ -377,6 +422,8 @@ def test_vectorised_functions():
     y = np.asarray(simulator([0.7], u))
     assert_allclose(y, np.where(u[:, 4] < 0.7, 1, -1)[:, None] * np.cumsum(u[:, :4], 1))
     assert_allclose(simulator([0.7], u[2:3]), y[2:3])
+    by_size = lambda theta, rng, size: np.sin(rng.normal(size=(size, 2)))  # noqa: E731
+    assert from_random(by_size, vectorised=True).measure.dim == 2
     with pytest.raises(ValueError, match="must return"):
         from_random(lambda theta, rng, m: np.sin(rng.normal(size=m))[:-1], vectorised=True)
     with pytest.raises(ValueError, match="leading axis"):
@@ -429,8 +476,34 @@ def needs_more(theta, days, rng):
     return np.sin(rng.normal(size=days))
 
 
+KEPT = {}
+
+
+def keeps_draws(theta, rng):
+    if not KEPT:
+        KEPT["z"] = rng.normal()
+    return KEPT["z"] + theta[0] * rng.normal()
+
+
+def draws_bits(theta, rng):
+    return rng.bit_generator.random_raw()
+
+
+def yields(theta, rng):
+    yield rng.normal()
+
+
+def of_parameters(rate, size, rng):
+    return rng.gamma(rate, size)
+
+
 BAD = {
     "keep nothing from call to call": remembers,
+    "uses what it kept from another call": keeps_draws,
+    "return a list of what it yields": yields,
+    r"\*theta for its parameters": of_parameters,
+    "real numbers.*j": lambda theta, rng: rng.normal() * 1j,
+    "select_dtypes": lambda theta, rng: pd.DataFrame({"who": ["a"], "n": [rng.poisson(1.0)]}),
     "needs_more needs days beside theta and rng": needs_more,
     "nothing was drawn from rng in 8 runs": draws_nothing,
     "end it with `return y`": returns_nothing,
@@ -443,7 +516,9 @@ BAD = {
     "the global np.random or random": lambda theta: np.random.normal(),
     "y is not determined by theta and rng: at": uses_own_generator,
     "take all random numbers from rng": uses_own_generator_in_jax,
-    "rng.bit_generator cannot be taken from u": lambda theta, rng: rng.bit_generator.random_raw(),
+    "rng.bit_generator.random_raw cannot be taken from u": lambda theta, rng: (
+        rng.bit_generator.random_raw()
+    ),
     "is called inside jit, scan, vmap": draw_in_a_loop,
     "the key goes into while": key_in_a_loop,
     "the key goes into random_gamma": lambda theta, key: jax.random.gamma(key, theta[0]),
@@ -501,6 +576,17 @@ def test_functions_that_raise_at_some_thetas_or_at_all():
         from_random(at_all)
     with pytest.raises(NameError):
         from_random(lambda theta, rng: unknown)  # noqa: F821
+    with pytest.raises(IndexError, match="out of bounds"):  # JAX would read the last one
+        from_random(lambda theta, rng: theta[1] * rng.normal())
+
+
+def test_long_loops_are_not_traced_by_jax():
+    def function(theta, rng):
+        return sum(rng.normal() for _ in range(1100))
+
+    simulator = from_random(function)
+    assert simulator.on_host
+    assert simulator.measure.dim == 1100
 
 
 def test_a_million_draws_are_a_warning():

@@ -43,8 +43,8 @@ _APART = 0.02  # widths of the prior, between places that are not the same
 _ROUNDS, _ROUNDS_A_RUNG = 12, 3
 _WIDENED, _WIDER = 2, 1.6  # how often, and how much wider each time
 _INSIDE = 0.99  # of the minima of other weightings of the data
-USUAL_STEPS = 5
-"""Of a search."""
+USUAL_STEPS, USUAL_ROUNDS = 5, 3
+"""Of a search by slopes, and by regression."""
 
 
 class Landing(NamedTuple):

@@ -4,22 +4,26 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from owlfi._tools.checks import brief
+from owlfi._tools.programs import compile_quickly
 from owlfi.problem.recorded_noise.errors import NotFromNoiseError
+from owlfi.problem.recorded_noise.kinds import KINDS, as_blocks
 from owlfi.problem.recorded_noise.rows import as_row
 from owlfi.problem.recorded_noise.sites import Draw, Log
 from owlfi.problem.recorded_noise.sources import Function, Source, find_shared
-from owlfi.problem.recorded_noise.tape import AbstractTape, Tape
+from owlfi.problem.recorded_noise.tape import AbstractTape, Tape, TracedTape
 
 FEW, MANY = 8, 64  # runs; many where the draws of the first few differ
 _FEWEST, _LONG = 2, 10**5  # runs where each makes so many draws
 ROWS = 3  # of vectorised functions
+_COMPARED = 3  # runs inside JAX and with plain numbers
 _LONGEST_PROGRAM = 1000  # steps of JAX; compiling longer ones takes longer than running them
 
 
@@ -49,7 +53,7 @@ def run_dry(
     """
     rows = np.frombuffer(thetas).reshape(-1, parameters)
     if not vectorised:
-        traced = _trace(function, source, parameters)
+        traced = _trace(function, source, rows)
         if traced is not None:
             return traced
     _check_repeats(function, source, rows, vectorised)
@@ -72,15 +76,16 @@ _KEY_ON_HOST = (
 )
 
 
-def _trace(function: Function, source: Source, parameters: int) -> DryRuns | None:
+def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | None:
     """Inside JAX, where the draws are the same at every theta; None where JAX cannot trace it."""
     logs: list[Log] = []
+    longest = inf if source.form == "key" else _LONGEST_PROGRAM
 
     def run(theta: Any, seed: Any) -> Any:
         logs.append(Log())
-        return as_row(source.run(function, theta, AbstractTape(seed, logs[-1].note)))
+        return as_row(source.run(function, theta, AbstractTape(seed, logs[-1].note, longest)))
 
-    shapes = jax.ShapeDtypeStruct((parameters,), float), jax.ShapeDtypeStruct((), float)
+    shapes = jax.ShapeDtypeStruct(thetas.shape[1:], float), jax.ShapeDtypeStruct((), float)
     before = _global_state()
     try:
         program, again = (jax.make_jaxpr(lambda *args: run(*args))(*shapes) for _ in range(2))
@@ -94,10 +99,49 @@ def _trace(function: Function, source: Source, parameters: int) -> DryRuns | Non
     draws = tuple(logs[-1].draws)
     if source.form == "key" and not draws:
         raise ValueError(_explain_nothing(function, source))
-    short = len(program.eqns) <= _LONGEST_PROGRAM or source.form == "key"
+    short = _count_steps(program) <= longest
     if not (draws and short and _are_equal(program, again)):  # the host will tell why they differ
         return None
+    if source.form != "key" and not _agrees_with_host(function, source, draws, thetas):
+        return None
     return DryRuns((draws,), program.out_avals[0].shape[0], True, (), 1)
+
+
+def _count_steps(program: Any) -> int:
+    """Of a program of JAX; a quantile has hundreds, wherever it is called."""
+    inner = (step.params for step in program.eqns if step.primitive.name == "custom_jvp_call")
+    return len(program.eqns) + sum(_count_all(params["call_jaxpr"]) for params in inner)
+
+
+def _count_all(program: Any) -> int:
+    parts = (part for step in program.eqns for part in jax.tree.leaves(list(step.params.values())))
+    return len(program.eqns) + sum(_count_all(part) for part in parts if hasattr(part, "eqns"))
+
+
+def _agrees_with_host(
+    function: Function, source: Source, draws: tuple[Draw, ...], thetas: np.ndarray
+) -> bool:
+    """Whether it returns the same inside JAX as of plain numbers.
+
+    It may look at types, or catch what JAX raises: then plain numbers have the word.
+    """
+    blocks = as_blocks(chain.from_iterable(repeat(draw.kind, draw.number) for draw in draws))
+    compiled = compile_quickly(
+        lambda theta, u: as_row(source.run(function, theta, TracedTape(u, blocks)))
+    )
+    rng = np.random.default_rng(0)
+    for theta in thetas[:_COMPARED]:
+        u = np.concatenate([KINDS[kind].draw(rng, count) for kind, count in blocks])
+        try:
+            plain = as_row(source.run(function, theta.copy(), Tape(u, blocks)))
+        except (AttributeError, TypeError):  # it is written for JAX alone
+            continue
+        except Exception:  # JAX reads the last entry where there is none
+            return False
+        inside = np.asarray(compiled(theta, u))
+        if plain.shape != inside.shape or not np.allclose(plain, inside, equal_nan=True):
+            return False
+    return True
 
 
 def _are_equal(program: Any, again: Any) -> bool:
@@ -118,9 +162,16 @@ def _run_all(function: Function, source: Source, thetas: np.ndarray, vectorised:
             y, log = _run_one(function, source, theta, seed, vectorised)
         except NotFromNoiseError:
             raise
+        except jax.errors.UnexpectedTracerError as error:
+            raise ValueError(
+                f"the function uses what it kept from another call; {_ALL_FROM_RNG}"
+            ) from error
         except Exception as error:
             if tried == FEW and not draws:
-                error.add_note(f"raised in all of {FEW} dry runs, the last at theta = {theta}")
+                error.add_note(
+                    f"raised in all of {FEW} dry runs, the last at theta = {theta}, which is an "
+                    "array of the parameters in their order"
+                )
                 raise
             failures.append(f"{type(error).__name__} ({brief(str(error))}) at theta = {theta}")
             continue

@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # stats is loaded where it is used
 from scipy import special
 
-from owlfi._tools.special import gamma_quantile
+from owlfi._tools.gamma_quantile import gamma_quantile
 from owlfi.problem.recorded_noise.inverse import by_tails, count_quantile, vonmises_quantile
 from owlfi.problem.recorded_noise.kinds import BELOW_ONE, EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
 

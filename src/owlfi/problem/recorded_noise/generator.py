@@ -56,6 +56,11 @@ class RecordingGenerator(_Legacy, np.random.Generator):
         """Children that take their draws from the same tape, in the order of the draws."""
         return [RecordingGenerator(self._tape) for _ in range(n_children)]
 
+    @property
+    def bit_generator(self) -> Any:
+        """Gives children, by its seed sequence; bits are refused."""
+        return _Bits(self)
+
     def __repr__(self) -> str:
         return "Generator(u)"
 
@@ -73,14 +78,36 @@ class RecordingState(_Legacy, np.random.RandomState):
         """Draws come from u, whatever the seed."""
 
 
+class _Bits:
+    """In the place of a bit generator and of its seed sequence, of which code wants children."""
+
+    def __init__(self, rng: RecordingGenerator):
+        self._rng = rng
+
+    @property
+    def seed_seq(self) -> "_Bits":
+        return self
+
+    def spawn(self, n_children: int) -> list[np.random.Generator]:
+        """For default_rng, which takes generators as they are."""
+        return self._rng.spawn(n_children)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _explain_refusal(f"bit_generator.{name}")
+
+
+def _explain_refusal(name: str) -> NotFromNoiseError:
+    return NotFromNoiseError(
+        f"rng.{name} cannot be taken from u; draw with methods such as rng.normal, rng.integers "
+        "or rng.random, and let rng.spawn(n) make other generators"
+    )
+
+
 def _refuse(name: str) -> property:
     """What would give other random numbers than those of u."""
 
     def refused(self: Any) -> Any:
-        raise NotFromNoiseError(
-            f"rng.{name} cannot be taken from u; draw with methods such as rng.normal, "
-            "rng.integers or rng.random"
-        )
+        raise _explain_refusal(name)
 
     return property(refused)
 

@@ -87,7 +87,7 @@ def vonmises_quantile(v: Any, kappa: Any) -> Any:
         density = (0.5 + (shares * np.cos(orders * angle)).sum(0)) / np.pi
         low, high = np.where(below < v, angle, low), np.where(below < v, high, angle)
         moved = angle - (below - v) / np.maximum(density, 1e-300)
-        moved = np.where((moved > low) & (moved < high), moved, (low + high) / 2)
+        moved = np.where((moved >= low) & (moved <= high), moved, (low + high) / 2)
         angle, before = moved, angle
         if np.all(np.abs(angle - before) < 1e-13):
             break

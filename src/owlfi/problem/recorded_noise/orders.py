@@ -42,7 +42,8 @@ def _draw_wide(v: Any, fine: Any, low: Any, high: Any, endpoint: bool) -> np.nda
 def choose(rng: Any, a: Any, size: Any, replace: bool, p: Any, axis: int) -> Any:
     """Entries of an array, or numbers below one, with replacement or without."""
     items = None if np.ndim(a) == 0 else np.asarray(a)
-    if not rng._tape.traced:
+    easy = replace and p is None and (isinstance(a, int) and a > 0 if items is None else items.size)
+    if not (rng._tape.traced or easy):
         _PLAIN.choice(a, size, replace, p, axis)  # raises as it should
     count = int(a) if items is None else items.shape[axis]
     index = (_choose_again if replace else _choose_once)(rng, count, size, p)

@@ -48,7 +48,7 @@ def record(
     wanted = None if draws is None else as_count("draws", draws)
     if as_count("workers", workers) > 1:
         check_importable(function)
-    source = find_source(function, argument)
+    source = find_source(function, argument, vectorised)
     thetas = _choose_thetas(prior, theta)
     run_dry.cache_clear()  # an object may have changed since
     try:

@@ -1,6 +1,7 @@
 """What an ordinary simulator returns, as one row of numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ Row = np.ndarray | Exception
 
 
 def as_row(y: Any) -> Any:
-    """Numbers, arrays, tables, and lists, tuples or dicts of such, side by side: (d,).
+    """Numbers, arrays, tables, and lists, tuples, dicts, dataclasses of such, side by side: (d,).
 
     Raises ValueError for anything else.
 
@@ -26,15 +27,26 @@ def as_row(y: Any) -> Any:
     try:
         return np.concatenate([_as_numbers(part) for part in _list_parts(y)])
     except (ValueError, TypeError) as error:
-        end = "end it with `return y`" if y is None else "return a number, a list or an array"
         raise ValueError(
             "the function must return one row of real numbers, the same number of them at every "
-            f"theta, got {brief(y)}; {end}"
+            f"theta, got {brief(y)}; {_suggest_row(y)}"
         ) from error
 
 
+def _suggest_row(y: Any) -> str:
+    if y is None:
+        return "end it with `return y`"
+    if isinstance(y, Iterator):
+        return "it yields: return a list of what it yields"
+    if hasattr(y, "select_dtypes"):
+        return "return its columns of numbers, table.select_dtypes('number')"
+    return "return a number, a list or an array"
+
+
 def _list_parts(y: Any) -> Iterator[Any]:
-    """What is no list, tuple or dict; lists of numbers as they are."""
+    """What is no list, tuple, dict or dataclass; lists of numbers as they are."""
+    if is_dataclass(y):
+        y = vars(y)
     if isinstance(y, Mapping):
         y = list(y.values())
     if isinstance(y, list | tuple) and (is_traced(y) or any(map(_has_entries, y))):
@@ -45,7 +57,11 @@ def _list_parts(y: Any) -> Iterator[Any]:
 
 
 def _has_entries(part: Any) -> bool:
-    return isinstance(part, Mapping | list | tuple) or getattr(part, "ndim", 0) > 0
+    return (
+        isinstance(part, Mapping | list | tuple)
+        or getattr(part, "ndim", 0) > 0
+        or is_dataclass(part)
+    )
 
 
 def _as_numbers(part: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from jax.extend.core import get_opaque_trace_state
 from owlfi.problem.recorded_noise.errors import NotFromNoiseError
 
 _METHODS = tuple(str(Path(__file__).with_name(name)) for name in ("draws.py", "generator.py"))
+_MOST_NOTED = 10**5  # draws of a run; looking at each takes longer than drawing it
 _LIBRARIES = ("numpy", "scipy", "pandas", "jax", "equinox", "beartype", "owlfi")
 
 
@@ -31,10 +32,15 @@ class Log:
 
     def __init__(self) -> None:
         self.draws: list[Draw] = []
+        self._left = _MOST_NOTED
         self._outside = _trace_state()
 
     def note(self, kind: str, count: int) -> None:
         """Raises NotFromNoiseError inside loops and compiled functions of JAX."""
+        if self._left <= 0:  # far beyond u: counted alone
+            self.draws[-1] = self.draws[-1]._replace(number=self.draws[-1].number + count)
+            return
+        self._left -= count
         method, where = _find_site()
         if _trace_state() != self._outside:
             raise NotFromNoiseError(

@@ -52,10 +52,11 @@ class Source:
         return function(theta, given, *rows)
 
 
-def find_source(function: Function, argument: str | None) -> Source:
+def find_source(function: Function, argument: str | None, vectorised: bool = False) -> Source:
     """By the name of the argument: the first beside theta that sounds random.
 
     Where none does, generators that an object keeps; else the second argument.
+    vectorised: whether another one takes the number of rows.
 
     Raises ValueError where the function has no such argument, or takes none and keeps no generator,
     and where it has others that must be given.
@@ -77,11 +78,12 @@ def find_source(function: Function, argument: str | None) -> Source:
             f"argument is {argument!r}, but {_name(function)} has {', '.join(beside) or 'none'} "
             "beside theta; name the one that takes its random numbers"
         )
-    others = [name for name in needed[1:] if name not in (argument, "m")]
+    others = [name for name in needed[1:] if name != argument][int(vectorised) :]
     if others:
         raise ValueError(
-            f"{_name(function)} needs {', '.join(others)} beside theta and {argument}; give "
-            f"lambda theta, {argument}: {_name(function)}(...) with all of them"
+            f"{_name(function)} needs {', '.join(others)} beside {names[0]} and {argument}; give "
+            f"lambda theta, {argument}: {_name(function)}(...) with all of them: *theta for its "
+            "parameters, numbers for what is fixed"
         )
     return Source(argument, _guess_form(argument), by_name=names[1:2] != [argument])
 

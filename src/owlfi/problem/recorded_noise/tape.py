@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import jax
@@ -124,22 +124,27 @@ class AbstractTape:
     """Numbers without values, to see inside JAX which are drawn.
 
     seed: a traced number, from which they come.
+    most: times that numbers are taken; a loop that takes more is no program for JAX.
     """
 
     numpy, special = jnp, jax.scipy.special
     traced = True
     rows: Shape = ()
 
-    def __init__(self, seed: Any, note: Note):
+    def __init__(self, seed: Any, note: Note, most: float = inf):
         self._seed = seed
         self._note = note
+        self._left = most
 
     def take_one(self, kind: str) -> Any:
         """A number that is not known."""
         return self.take(kind, ())
 
     def take(self, kind: str, shape: Shape) -> Any:
-        """Numbers that are not known."""
+        """Numbers that are not known; OverflowError where they are taken too often."""
+        self._left -= 1
+        if self._left < 0:
+            raise OverflowError("more draws than a program of JAX should make; run it on the host")
         self._note(kind, prod(shape))
         return jnp.full(shape, self._seed)
 
