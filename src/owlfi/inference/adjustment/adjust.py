@@ -54,6 +54,14 @@ class Cloud(NamedTuple):
         return self.centre + xi @ self.root.T
 
 
+class View(NamedTuple):
+    """Runs in the order of their distance by one stretch of k, and clouds of the nearest."""
+
+    problem: Problem
+    runs: Simulations
+    clouds: list[Cloud]
+
+
 class Look(NamedTuple):
     """Features at one stretch of k, their regression over a cloud, and how much they tell."""
 
@@ -87,18 +95,11 @@ class Adjusted(NamedTuple):
 def adjust_draws(
     random: np.random.Generator,
     problem: Problem,
-    runs: Simulations,
-    importance: Float[np.ndarray, " t"],
-    count: int,
+    views: list[View],
     redrawn: Redrawn | None = None,
 ) -> Adjusted:
-    """Draws from the nearest of some runs.
-
-    count: how many of them, as k sees them or a wider kernel.
-
-    Raises ValueError where they are too few for a regression.
-    """
-    look = _choose_look(problem, runs, importance, count, redrawn)
+    """Draws of what the nearest runs say of theta, by the view that tells most."""
+    look = _choose_look(problem, views, redrawn)
     density, farthest = _log_density(problem.prior, look)
     xi = draw_by_annealing(random, density, len(look.cloud.centre), DRAWS)
     thetas = from_real(as_jax(look.cloud.place(xi)), problem.prior.bounds)
@@ -111,6 +112,26 @@ def adjust_draws(
     at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
     told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
     return Adjusted(thetas, about, told)
+
+
+def view_runs(
+    problem: Problem, runs: Simulations, importance: Float[np.ndarray, " t"], count: int
+) -> list[View]:
+    """The nearest of some runs, as k and wider kernels see them.
+
+    count: how many are accepted.
+
+    Raises ValueError where they are too few for a regression.
+    """
+    views = []
+    for stretch in _STRETCHES:
+        stretched = problem.stretch(stretch)
+        found = measure_distances(stretched, runs)
+        nearest = np.argsort(found, kind="stable")[: _REACH * count]
+        near = runs.at(nearest)
+        clouds = _gather_each(problem, near, found[nearest], importance[nearest], count)
+        views.append(View(stretched, near, clouds))
+    return views
 
 
 def _gather_each(
@@ -149,31 +170,24 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
     return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 
-def _choose_look(
-    problem: Problem,
-    runs: Simulations,
-    importance: Float[np.ndarray, " t"],
-    count: int,
-    redrawn: Redrawn | None,
-) -> Look:
+def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -> Look:
     """The stretch of k, the size of the cloud and the degree that tell most of theta.
 
     Of clouds that hold what they tell: narrower ones would cut it off.
     """
-    looks = []
-    for stretch in _STRETCHES:
-        stretched = problem.stretch(stretch)
-        found = measure_distances(stretched, runs)
-        nearest = np.argsort(found, kind="stable")[: _REACH * count]
-        near = runs.at(nearest)
+    widths, looks = np.asarray(problem.prior.real_widths()), []
+    for stretched, near, clouds in views:
         samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
         features = choose_features(stretched, samples)
         at_draws = features.of(near.y, near.quadrature.weights)
         compared = _compare_designs(features, near, redrawn)
-        for cloud in _gather_each(problem, near, found[nearest], importance[nearest], count):
+        for cloud in clouds:
+            some, most = (
+                at_draws[: len(cloud.xi)],
+                max(len(widths), len(problem.observed) // _ROWS_A_FEATURE),
+            )
             for degree in degrees_for(len(cloud.centre), cloud.worth):
-                some = at_draws[: len(cloud.xi)]
-                looks.append(_look(problem, cloud, some, *compared, degree))
+                looks.append(_look(cloud, some, *compared, degree, most, widths))
     return max(looks, key=lambda look: (look.held, look.information))
 
 
@@ -189,18 +203,17 @@ def _compare_designs(
 
 
 def _look(
-    problem: Problem,
     cloud: Cloud,
     at_draws: Float[np.ndarray, "n q"],
     observed: np.ndarray,
     noise: np.ndarray,
     degree: int,
+    most: int,
+    widths: Float[np.ndarray, " p"],
 ) -> Look:
-    n, p = len(problem.observed), len(cloud.centre)
     polynomial, left = regress(cloud.xi, at_draws, cloud.weights, degree)
     fitted = polynomial.at(cloud.xi)
     change = np.sqrt(cloud.weights)[:, None] * (fitted - cloud.weights @ fitted)
-    most = max(p, n // _ROWS_A_FEATURE)
     directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
     regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
     noise = 1 + noise @ directions**2
@@ -208,7 +221,7 @@ def _look(
     variance = noise + regression.left
     nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
     slope = regression.slope(cloud.xi[nearest])
-    known = (cloud.root / np.asarray(problem.prior.real_widths())[:, None]) ** 2
+    known = (cloud.root / widths[:, None]) ** 2
     sizes = np.linalg.eigvalsh(slope / variance @ slope.T + np.diag(known.sum(0)))
     told = float(np.log(np.maximum(sizes, np.finfo(float).tiny)).sum()) - 2 * cloud.log_volume
     return Look(cloud, wanted, noise, regression, told, bool(sizes.min() > 1 / _HELD))

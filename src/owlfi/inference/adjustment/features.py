@@ -45,22 +45,18 @@ class Features(NamedTuple):
 
 
 def choose_features(problem: Problem, samples: Float[Array, "r m d"]) -> Features:
-    """At some of the observations, in units of the scatter of the model's rows.
+    """At some rows of the model, in units of their scatter.
 
-    samples: of the model near the data; a covariance of the data themselves would make their
-        features most certain where they are smallest by chance.
-
-    What an observation adds to the features at itself is left out, since no simulation has it.
+    samples: of the model near the data. Features at the observations themselves would lean to where
+        these happen to be dense, and be most certain where they are smallest by chance.
     """
     x, n, k = problem.observed, len(problem.observed), problem.data_kernel
-    chosen = np.linspace(0, n - 1, min(n, _PLACES)).astype(int)
-    places = as_jax(np.asarray(x)[chosen])
-    rows = np.asarray(_gram(k, x, places))
-    mean = (rows.sum(0) - rows[chosen, np.arange(len(chosen))]) / (n - 1)
+    rows = np.asarray(samples).reshape(-1, samples.shape[-1])
+    places = as_jax(rows[np.linspace(0, len(rows) - 1, min(len(rows), _PLACES)).astype(int)])
     sizes, directions = np.linalg.eigh(_scatter(k, places, samples))
     kept = sizes > _LEAST * sizes[-1]
     combinations = directions[:, kept] / np.sqrt(sizes[kept] / n)
-    return Features(k, places, combinations, mean @ combinations)
+    return Features(k, places, combinations, np.asarray(_gram(k, x, places)).mean(0) @ combinations)
 
 
 def _scatter(
