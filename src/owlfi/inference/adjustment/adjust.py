@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.spatial.distance import cdist
 from scipy.special import gammaincc
 
 from owlfi._tools.arrays import as_jax
@@ -31,6 +32,7 @@ _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge 
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
+_LEAST_NOISE = 1e-3  # of that near the data
 
 
 class Cloud(NamedTuple):
@@ -62,13 +64,41 @@ class View(NamedTuple):
     clouds: list[Cloud]
 
 
+class Noise(NamedTuple):
+    """What n observations and the choice of a design leave open of each feature at ξ."""
+
+    cloud: Cloud
+    logs: Float[np.ndarray, "n r"]
+    """Of the variance over samples of n rows, at each draw of the cloud."""
+    design: Float[np.ndarray, " r"]
+
+    def at(self, xi: Float[np.ndarray, "t p"]) -> Float[np.ndarray, "t r"]:
+        """By the draws around it: a polynomial would run away between the last of them."""
+        cloud, p = self.cloud, xi.shape[1]
+        width = cloud.worth ** (-1 / (p + 4))
+        apart = cdist(xi, cloud.xi, "sqeuclidean")
+        near = cloud.weights * np.exp(-0.5 * (apart - apart.min(1, keepdims=True)) / width**2)
+        return np.exp(near @ self.logs / near.sum(1, keepdims=True)) + self.design
+
+
+class Seen(NamedTuple):
+    """The features of the draws of a cloud, and those of the data."""
+
+    at_draws: Float[np.ndarray, "n q"]
+    scatter: Float[np.ndarray, "n q q"]
+    """Their covariance over samples of as many rows as the data have."""
+    observed: Float[np.ndarray, " q"]
+    design: Float[np.ndarray, " q"]
+    """The variance that the choice of the design adds."""
+
+
 class Look(NamedTuple):
     """Features at one stretch of k, their regression over a cloud, and how much they tell."""
 
     cloud: Cloud
     observed: Float[np.ndarray, " r"]
     """Those of the data, of the features that change most over the cloud."""
-    noise: Float[np.ndarray, " r"]
+    noise: "Noise"
     regression: Polynomial
     information: float
     """The log determinant of what they tell of v."""
@@ -107,7 +137,7 @@ def adjust_draws(
         "support": look.regression.worth,
         "degree": look.regression.degree,
         "features": len(look.observed),
-        "left_over": float(np.mean(look.regression.left / look.noise)),
+        "left_over": float(np.mean(look.regression.left / look.noise.at(xi))),
     }
     at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
     told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
@@ -175,19 +205,19 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
 
     Of clouds that hold what they tell: narrower ones would cut it off.
     """
-    widths, looks = np.asarray(problem.prior.real_widths()), []
+    n, widths = len(problem.observed), np.asarray(problem.prior.real_widths())
+    most, looks = max(len(widths), n // _ROWS_A_FEATURE), []
     for stretched, near, clouds in views:
         samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
         features = choose_features(stretched, samples)
         at_draws = features.of(near.y, near.quadrature.weights)
+        scatter = features.scatter_of(near.y) / n
         compared = _compare_designs(features, near, redrawn)
         for cloud in clouds:
-            some, most = (
-                at_draws[: len(cloud.xi)],
-                max(len(widths), len(problem.observed) // _ROWS_A_FEATURE),
-            )
-            for degree in degrees_for(len(cloud.centre), cloud.worth):
-                looks.append(_look(cloud, some, *compared, degree, most, widths))
+            some = slice(len(cloud.xi))
+            seen = Seen(at_draws[some], scatter[some], *compared)
+            for degree in degrees_for(len(widths), cloud.worth):
+                looks.append(_look(cloud, seen, degree, most, widths))
     return max(looks, key=lambda look: (look.held, look.information))
 
 
@@ -203,28 +233,29 @@ def _compare_designs(
 
 
 def _look(
-    cloud: Cloud,
-    at_draws: Float[np.ndarray, "n q"],
-    observed: np.ndarray,
-    noise: np.ndarray,
-    degree: int,
-    most: int,
-    widths: Float[np.ndarray, " p"],
+    cloud: Cloud, seen: Seen, degree: int, most: int, widths: Float[np.ndarray, " p"]
 ) -> Look:
-    polynomial, left = regress(cloud.xi, at_draws, cloud.weights, degree)
+    polynomial, left = regress(cloud.xi, seen.at_draws, cloud.weights, degree)
     fitted = polynomial.at(cloud.xi)
     change = np.sqrt(cloud.weights)[:, None] * (fitted - cloud.weights @ fitted)
     directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
     regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
-    noise = 1 + noise @ directions**2
-    wanted = observed @ directions
-    variance = noise + regression.left
-    nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
+    noise = _measure_noise(cloud, seen, directions)
+    wanted = seen.observed @ directions
+    variance = noise.at(cloud.xi) + regression.left
+    nearest = np.argmin(((seen.at_draws @ directions - wanted) ** 2 / variance).sum(1))
     slope = regression.slope(cloud.xi[nearest])
     known = (cloud.root / widths[:, None]) ** 2
-    sizes = np.linalg.eigvalsh(slope / variance @ slope.T + np.diag(known.sum(0)))
+    sizes = np.linalg.eigvalsh(slope / variance[nearest] @ slope.T + np.diag(known.sum(0)))
     told = float(np.log(np.maximum(sizes, np.finfo(float).tiny)).sum()) - 2 * cloud.log_volume
     return Look(cloud, wanted, noise, regression, told, bool(sizes.min() > 1 / _HELD))
+
+
+def _measure_noise(cloud: Cloud, seen: Seen, directions: Float[np.ndarray, "q r"]) -> Noise:
+    """A scale that grows makes its data scatter more, so that more of it is left open above."""
+    scatter = np.einsum("tij,ir,jr->tr", seen.scatter, directions, directions, optimize=True)
+    logs = np.log(np.maximum(scatter, _LEAST_NOISE))
+    return Noise(cloud, logs, seen.design @ directions**2)
 
 
 def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
@@ -233,7 +264,7 @@ def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.nd
     farthest = float(look.regression.leverage(cloud.xi).max())
 
     def log_density(xi: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        variance = look.noise + look.regression.variance(xi)
+        variance = look.noise.at(xi) + look.regression.variance(xi)
         distance = (look.observed - look.regression.at(xi)) ** 2 / variance
         known = np.asarray(log_prior(prior, as_jax(cloud.place(xi))))
         total = known - 0.5 * (distance + np.log(variance)).sum(1)
@@ -254,7 +285,7 @@ def _tell_edge(share: float) -> tuple[str, ...]:
 
 def _tell_misfit(look: Look, xi: Float[np.ndarray, "n p"]) -> tuple[str, ...]:
     """Of data whose features the regression reaches nowhere."""
-    variance = look.noise + look.regression.variance(xi)
+    variance = look.noise.at(xi) + look.regression.variance(xi)
     least = ((look.observed - look.regression.at(xi)) ** 2 / variance).sum(1).min()
     if gammaincc(len(look.observed) / 2, least / 2) >= _UNEXPLAINED:
         return ()

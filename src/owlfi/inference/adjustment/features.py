@@ -39,6 +39,10 @@ class Features(NamedTuple):
         shares = as_jax(np.broadcast_to(w / w.sum(-1, keepdims=True), y.shape[:2]))
         return np.asarray(_embed_each(self.data_kernel, self.places, y, shares)) @ self.combinations
 
+    def scatter_of(self, y: Float[Array, "t m d"]) -> Float[np.ndarray, "t q q"]:
+        """The covariance of the features of a row, of each sample."""
+        return np.asarray(_scatter_each(self.data_kernel, self.places, self.combinations, y))
+
     def of_rows(self, y: Float[Array, "m d"]) -> Float[np.ndarray, "m q"]:
         """Of each row."""
         return np.asarray(self.data_kernel.gram(y, self.places)) @ self.combinations
@@ -88,6 +92,18 @@ def error_of_design(
 
 
 _gram = eqx.filter_jit(lambda k, x, places: k.gram(x, places))
+
+
+@eqx.filter_jit
+def _scatter_each(
+    k: Kernel, places: Float[Array, "l d"], combinations: np.ndarray, y: Float[Array, "t m d"]
+) -> Float[Array, "t q q"]:
+    def scatter(rows: Float[Array, "m d"]) -> Float[Array, "q q"]:
+        features = k.gram(rows, places) @ combinations
+        centred = features - features.mean(0, keepdims=True)
+        return centred.T @ centred / max(len(rows) - 1, 1)
+
+    return jax.lax.map(scatter, y)
 
 
 @eqx.filter_jit
