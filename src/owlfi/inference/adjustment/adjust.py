@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.spatial.distance import cdist
+from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
+from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
 from owlfi.inference.prior_runs import measure_distances
 from owlfi.problem.prior import Prior, log_prior
@@ -32,7 +32,7 @@ _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge 
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
-_LEAST_NOISE = 1e-3  # of that near the data
+_NOISE_DRAWS = 128
 
 
 class Cloud(NamedTuple):
@@ -64,29 +64,13 @@ class View(NamedTuple):
     clouds: list[Cloud]
 
 
-class Noise(NamedTuple):
-    """What n observations and the choice of a design leave open of each feature at ξ."""
-
-    cloud: Cloud
-    logs: Float[np.ndarray, "n r"]
-    """Of the variance over samples of n rows, at each draw of the cloud."""
-    design: Float[np.ndarray, " r"]
-
-    def at(self, xi: Float[np.ndarray, "t p"]) -> Float[np.ndarray, "t r"]:
-        """By the draws around it: a polynomial would run away between the last of them."""
-        cloud, p = self.cloud, xi.shape[1]
-        width = cloud.worth ** (-1 / (p + 4))
-        apart = cdist(xi, cloud.xi, "sqeuclidean")
-        near = cloud.weights * np.exp(-0.5 * (apart - apart.min(1, keepdims=True)) / width**2)
-        return np.exp(near @ self.logs / near.sum(1, keepdims=True)) + self.design
-
-
 class Seen(NamedTuple):
     """The features of the draws of a cloud, and those of the data."""
 
     at_draws: Float[np.ndarray, "n q"]
-    scatter: Float[np.ndarray, "n q q"]
-    """Their covariance over samples of as many rows as the data have."""
+    some: Int[np.ndarray, " k"]
+    scatter: Float[np.ndarray, "k q q"]
+    """The covariance at some of them, over samples of as many rows as the data have."""
     observed: Float[np.ndarray, " q"]
     design: Float[np.ndarray, " q"]
     """The variance that the choice of the design adds."""
@@ -98,12 +82,17 @@ class Look(NamedTuple):
     cloud: Cloud
     observed: Float[np.ndarray, " r"]
     """Those of the data, of the features that change most over the cloud."""
-    noise: "Noise"
+    noise: Noise
     regression: Polynomial
     information: float
     """The log determinant of what they tell of v."""
     held: bool
     """Whether draws by them lie well inside of the cloud."""
+
+    def measure(self, xi: Float[np.ndarray, "n p"]) -> Gaps:
+        """How far the data are from what the regression gives at each ξ."""
+        gaps = self.observed - self.regression.at(xi)
+        return measure_gaps(gaps, self.noise.at(xi, self.regression.variance(xi)))
 
 
 class Redrawn(NamedTuple):
@@ -137,7 +126,7 @@ def adjust_draws(
         "support": look.regression.worth,
         "degree": look.regression.degree,
         "features": len(look.observed),
-        "left_over": float(np.mean(look.regression.left / look.noise.at(xi))),
+        "left_over": float(look.regression.left.mean() / look.noise.mean),
     }
     at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
     told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
@@ -211,11 +200,13 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
         samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
         features = choose_features(stretched, samples)
         at_draws = features.of(near.y, near.quadrature.weights)
-        scatter = features.scatter_of(near.y) / n
+        chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
+        known = np.unique(np.concatenate(chosen))
+        scatter = features.scatter_of(take_rows(near.y, known)) / n
         compared = _compare_designs(features, near, redrawn)
-        for cloud in clouds:
-            some = slice(len(cloud.xi))
-            seen = Seen(at_draws[some], scatter[some], *compared)
+        for cloud, some in zip(clouds, chosen, strict=True):
+            known_some = scatter[np.searchsorted(known, some)]
+            seen = Seen(at_draws[: len(cloud.xi)], some, known_some, *compared)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
     return max(looks, key=lambda look: (look.held, look.information))
@@ -240,22 +231,24 @@ def _look(
     change = np.sqrt(cloud.weights)[:, None] * (fitted - cloud.weights @ fitted)
     directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
     regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
-    noise = _measure_noise(cloud, seen, directions)
+    design = seen.design @ directions**2
+    scatter = directions.T @ seen.scatter @ directions
+    noise = Noise(cloud.xi[seen.some], cloud.weights[seen.some], scatter, design)
     wanted = seen.observed @ directions
-    variance = noise.at(cloud.xi) + regression.left
-    nearest = np.argmin(((seen.at_draws @ directions - wanted) ** 2 / variance).sum(1))
+    covariances = noise.at(cloud.xi, regression.left)
+    nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
     slope = regression.slope(cloud.xi[nearest])
     known = (cloud.root / widths[:, None]) ** 2
-    sizes = np.linalg.eigvalsh(slope / variance[nearest] @ slope.T + np.diag(known.sum(0)))
-    told = float(np.log(np.maximum(sizes, np.finfo(float).tiny)).sum()) - 2 * cloud.log_volume
-    return Look(cloud, wanted, noise, regression, told, bool(sizes.min() > 1 / _HELD))
+    told = slope @ np.linalg.solve(covariances[nearest], slope.T)
+    sizes = np.linalg.eigvalsh(told + np.diag(known.sum(0)))
+    sizes = np.maximum(sizes, np.finfo(float).tiny)
+    information = float(np.log(sizes).sum()) - 2 * cloud.log_volume
+    return Look(cloud, wanted, noise, regression, information, bool(sizes.min() > 1 / _HELD))
 
 
-def _measure_noise(cloud: Cloud, seen: Seen, directions: Float[np.ndarray, "q r"]) -> Noise:
-    """A scale that grows makes its data scatter more, so that more of it is left open above."""
-    scatter = np.einsum("tij,ir,jr->tr", seen.scatter, directions, directions, optimize=True)
-    logs = np.log(np.maximum(scatter, _LEAST_NOISE))
-    return Noise(cloud, logs, seen.design @ directions**2)
+def _choose_some(count: int) -> Int[np.ndarray, " k"]:
+    """From the nearest to the farthest, as many as it takes to know how noise changes."""
+    return np.linspace(0, count - 1, min(count, _NOISE_DRAWS)).astype(int)
 
 
 def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
@@ -264,10 +257,9 @@ def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.nd
     farthest = float(look.regression.leverage(cloud.xi).max())
 
     def log_density(xi: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        variance = look.noise.at(xi) + look.regression.variance(xi)
-        distance = (look.observed - look.regression.at(xi)) ** 2 / variance
+        distance, size = look.measure(xi)
         known = np.asarray(log_prior(prior, as_jax(cloud.place(xi))))
-        total = known - 0.5 * (distance + np.log(variance)).sum(1)
+        total = known - 0.5 * (distance + size)
         inside = (look.regression.leverage(xi) <= farthest) & np.isfinite(total)
         return np.where(inside, total, -np.inf)
 
@@ -285,8 +277,7 @@ def _tell_edge(share: float) -> tuple[str, ...]:
 
 def _tell_misfit(look: Look, xi: Float[np.ndarray, "n p"]) -> tuple[str, ...]:
     """Of data whose features the regression reaches nowhere."""
-    variance = look.noise.at(xi) + look.regression.variance(xi)
-    least = ((look.observed - look.regression.at(xi)) ** 2 / variance).sum(1).min()
+    least = look.measure(xi)[0].min()
     if gammaincc(len(look.observed) / 2, least / 2) >= _UNEXPLAINED:
         return ()
     return (

@@ -41,7 +41,8 @@ class Features(NamedTuple):
 
     def scatter_of(self, y: Float[Array, "t m d"]) -> Float[np.ndarray, "t q q"]:
         """The covariance of the features of a row, of each sample."""
-        return np.asarray(_scatter_each(self.data_kernel, self.places, self.combinations, y))
+        scatter = np.asarray(_scatter_each(self.data_kernel, self.places, y))
+        return self.combinations.T @ scatter @ self.combinations
 
     def of_rows(self, y: Float[Array, "m d"]) -> Float[np.ndarray, "m q"]:
         """Of each row."""
@@ -96,10 +97,12 @@ _gram = eqx.filter_jit(lambda k, x, places: k.gram(x, places))
 
 @eqx.filter_jit
 def _scatter_each(
-    k: Kernel, places: Float[Array, "l d"], combinations: np.ndarray, y: Float[Array, "t m d"]
-) -> Float[Array, "t q q"]:
-    def scatter(rows: Float[Array, "m d"]) -> Float[Array, "q q"]:
-        features = k.gram(rows, places) @ combinations
+    k: Kernel, places: Float[Array, "l d"], y: Float[Array, "t m d"]
+) -> Float[Array, "t l l"]:
+    """The covariance over the rows of each sample of k at some places."""
+
+    def scatter(rows: Float[Array, "m d"]) -> Float[Array, "l l"]:
+        features = k.gram(rows, places)
         centred = features - features.mean(0, keepdims=True)
         return centred.T @ centred / max(len(rows) - 1, 1)
 
