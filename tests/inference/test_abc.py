@@ -19,7 +19,8 @@ from gaussian import (
     gaussian_problem,
 )
 from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
-from owlfi.experiments.trust import measure_coverage
+from owlfi.experiments.trust import fit_one, measure_coverage
+from owlfi.experiments.trust_methods import fit_by
 from owlfi.experiments.trust_problems import PROBLEMS
 from owlfi.experiments.trust_smooth import copula_log_likelihood
 from owlfi.inference.acceptance import explained_distance
@@ -350,6 +351,20 @@ def test_points_that_add_much_make_adjusted_draws_wider():
     assert sds[1] > 2.5 * sds[0]
 
 
+def test_adjusted_scales_are_those_of_the_likelihood():
+    """Features at the observations themselves would lean to a scale larger by 1.2 of its sd."""
+    prior = Prior(scale=owlfi.Uniform(0.0, 1.0))
+    model = Simulator(lambda theta, u: theta[0] * u, Normal(), ["scale"], prior=prior)
+    u = owlfi.sobol(KEY, 64, Normal())
+    made = simulate(model, prior.sample(KEY, 1000), unweighted(u))
+    gaps = []
+    for seed in range(4):
+        x = 0.05 * np.random.default_rng(seed).normal(size=(50, 1))
+        adjusted = accept(Problem(model, x), made, adjust=True)
+        gaps.append((adjusted.mean[0] - np.sqrt((x**2).mean())) / adjusted.sd[0])
+    assert abs(np.mean(gaps)) < 0.5
+
+
 def test_polynomials_are_exact_and_know_what_they_leave():
     xi = np.random.default_rng(0).normal(size=(200, 2))
     known = np.stack([1 + xi[:, 0] * xi[:, 1], xi[:, 0] ** 3], 1)
@@ -374,6 +389,20 @@ def test_annealing_finds_both_modes_with_their_shares():
     xi = draw_by_annealing(np.random.default_rng(0), log_density, 1, 4000)[:, 0]
     assert abs((xi < 0).mean() - 0.75) < 0.06
     assert_allclose(xi[xi < 0].std(), 0.1, rtol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["small scale", "exponential, 1e-6", "Poisson"])
+def test_adjusted_intervals_of_one_parameter_cover(name):
+    """Forty data sets; a mean z within 3 errors of what a flat prior on a scale moves, 0.45."""
+    truth = np.array(PROBLEMS[name].theta)
+    fit, key = fit_by(owlfi.rejection_abc, adjust=True), jax.random.key(5)
+    records = [fit_one(key, name, number, fit) for number in range(40)]
+    low, high = measure_coverage(truth, records)["coverage_interval"]
+    assert high > 0.85
+    assert low < 0.95
+    z = [(r["theta"][0] - truth[0]) / r["standard_errors"][0] for r in records]
+    assert abs(np.mean(z)) < 0.45 + 3 / np.sqrt(40)
 
 
 @pytest.mark.slow

@@ -71,17 +71,31 @@ def on_host(problem):
 # The procedure
 
 
+def exact_statistic(problem, theta):
+    exact = 1 / np.sqrt(1 + 2 / LENGTHSCALE**2)  # E k(y, y') of two normals
+    x = np.asarray(problem.observed)[:, 0]
+    wide = LENGTHSCALE**2 + 1
+    cross = LENGTHSCALE / np.sqrt(wide) * np.exp(-0.5 * (x - float(theta[0])) ** 2 / wide)
+    return exact - 2 * cross.mean() + float(problem.data_term())
+
+
 def test_statistic_is_the_squared_mmd_at_the_minimum():
     problem, test = gaussian_problem(), usual_test()
     estimate = owlfi.minimum_distance(KEY, problem, RULE)
     assert_allclose(test.theta, estimate.theta, atol=1e-3)  # on other points
-    exact = 1 / np.sqrt(1 + 2 / LENGTHSCALE**2)  # E k(y, y') of two normals
-    x = np.asarray(problem.observed)[:, 0]
-    wide = LENGTHSCALE**2 + 1
-    cross = LENGTHSCALE / np.sqrt(wide) * np.exp(-0.5 * (x - float(test.theta[0])) ** 2 / wide)
-    assert_allclose(
-        test.statistic, exact - 2 * cross.mean() + float(problem.data_term()), atol=1e-6
+    assert_allclose(test.statistic, exact_statistic(problem, test.theta), atol=1e-6)
+
+
+def test_retuned_weights_make_independent_points_nearly_exact():
+    problem = gaussian_problem()
+    plain, tuned = (
+        goodness_of_fit(KEY, problem, VStatistic(64), resamples=19, retune=retune)
+        for retune in (False, True)
     )
+    errors = [abs(test.statistic - exact_statistic(problem, test.theta)) for test in (plain, tuned)]
+    assert errors[1] < 0.05 * errors[0]
+    with pytest.raises(ValueError, match="U-statistic has no weights"):
+        goodness_of_fit(KEY, problem, owlfi.UStatistic(8), retune=True)
 
 
 def test_null_statistics_are_those_of_fits_to_simulated_data():
@@ -283,6 +297,7 @@ def test_level_is_kept_over_many_tests(options):
         (RULE, {"theta": [1.3]}),
         (RULE, {"aggregate": True}),
         (VStatistic(64), {}),
+        (VStatistic(64), {"retune": True, "aggregate": True}),
         (OptimallyWeighted(m=16, thetas=20), {"theta": [1.3], "designs": 2}),
     ],
 )
@@ -294,12 +309,13 @@ def test_plan_bounds_the_calls(rule, options):
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
 
-def test_calls_are_the_rows_that_were_simulated():
+@pytest.mark.parametrize("retune", [False, True])
+def test_calls_are_the_rows_that_were_simulated(retune):
     problem, rows = on_host(gaussian_problem())
     rows.clear()
-    test = goodness_of_fit(KEY, problem, RULE, resamples=19)
+    test = goodness_of_fit(KEY, problem, RULE, resamples=19, retune=retune)
     assert test.calls == sum(rows)
-    assert test.calls <= plan_goodness_of_fit(problem, RULE, resamples=19).at_most
+    assert test.calls <= plan_goodness_of_fit(problem, RULE, resamples=19, retune=retune).at_most
 
 
 def test_adam_costs_what_the_plan_says():

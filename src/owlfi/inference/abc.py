@@ -23,7 +23,7 @@ from owlfi.inference.acceptance import (
     explained_distance,
     tell_loose,
 )
-from owlfi.inference.adjustment.adjust import Adjusted, Redrawn, adjust_draws
+from owlfi.inference.adjustment.adjust import Adjusted, Redrawn, View, adjust_draws, view_runs
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
@@ -98,9 +98,10 @@ def rejection_abc(
     if not adjust:
         return announce(selected.posterior(problem))
     random = numpy_generator(jax.random.fold_in(rule_key, 1))
-    first = selected.adjust(random, problem)
+    views = selected.view(problem)
+    first = adjust_draws(random, problem, views)
     redrawn, made = _redraw(jax.random.fold_in(rule_key, 2), problem, rule, selected.runs, first)
-    adjusted = first if redrawn is None else selected.adjust(random, problem, redrawn)
+    adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))
 
 
@@ -143,7 +144,9 @@ def accept(
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
     selected = _select(problem, simulations, cut, adjust, on_failure, base_kernel)
-    adjusted = selected.adjust(np.random.default_rng(0), problem) if adjust else None
+    if not adjust:
+        return announce(selected.posterior(problem))
+    adjusted = adjust_draws(np.random.default_rng(0), problem, selected.view(problem))
     return announce(selected.posterior(problem, adjusted))
 
 
@@ -155,12 +158,11 @@ class _Selected(NamedTuple):
     about: dict[str, Any]
     loose: tuple[str, ...]
 
-    def adjust(
-        self, random: np.random.Generator, problem: Problem, redrawn: Redrawn | None = None
-    ) -> Adjusted:
+    def view(self, problem: Problem) -> list[View]:
+        """What an adjustment looks at."""
         runs, count = self.runs, len(self.accepted.kept)
         importance = np.ones(len(runs.thetas)) if runs.importance is None else runs.importance
-        return adjust_draws(random, problem, runs, np.asarray(importance), count, redrawn)
+        return view_runs(problem, runs, np.asarray(importance), count)
 
     def posterior(
         self, problem: Problem, adjusted: Adjusted | None = None, calls: int = 0

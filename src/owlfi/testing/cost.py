@@ -28,6 +28,7 @@ def plan_goodness_of_fit(
     level: float = 0.05,
     aggregate: bool = False,
     designs: int = 1,
+    retune: bool = False,
     restarts: int = 1,
     search: str | Adam = "newton",
 ) -> Cost:
@@ -45,7 +46,7 @@ def plan_goodness_of_fit(
     Cost(expected=26436, at_most=26440)
     """
     way = as_search(search, theta, restarts)
-    settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
+    settings = check_settings(problem, rule, way, resamples, level, aggregate, designs, retune)
     simulator, m, shared = problem.simulator, rule.m, len(settings.factors)
 
     def count(near: int, far: int, statistic: int, check: int, *, most: bool) -> int:
@@ -56,6 +57,8 @@ def plan_goodness_of_fit(
         refined = way.refine_calls(simulator, settings.fine, near, most=most)
         replicates = (1 + settings.resamples) * each + settings.resamples * len(problem.observed)
         began = way.start_calls(simulator, m, far, most=most)
+        if settings.retune:
+            began = 2 * began + settings.designs * shared * (m + rule.tuning_calls(problem))
         return tuning + began + wide + refined + replicates
 
     return Cost(

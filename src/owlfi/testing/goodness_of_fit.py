@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.keys import as_key
 from owlfi._tools.progress import collect
-from owlfi.inference.search.objective import objective_of
+from owlfi.inference.search.objective import Objective, objective_of
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
 from owlfi.problem.fresh_data import draw_data
@@ -27,14 +27,13 @@ from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_interruption
 from owlfi.testing.cost import plan_goodness_of_fit
+from owlfi.testing.draw_designs import Drawn, draw_designs, retune_designs
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
 from owlfi.testing.p_values import check_level, decide, studentise
-from owlfi.testing.procedure import Designs, Procedure, Refit
-from owlfi.testing.searches import Adam, Starts, as_search
-from owlfi.testing.settings import Settings, check_settings
-from owlfi.weights.quadrature import Quadrature, unweighted
-
-_CHECKED = 3  # thetas, where y may show that theta and u determine it
+from owlfi.testing.procedure import Procedure, Refit
+from owlfi.testing.searches import Adam, Search, Starts, as_search
+from owlfi.testing.settings import check_settings
+from owlfi.weights.quadrature import unweighted
 
 
 def _expect(
@@ -45,10 +44,12 @@ def _expect(
     level: float,
     aggregate: bool,
     designs: int,
+    retune: bool,
     restarts: int,
     search: str | Adam,
 ) -> Expected:
     options = {"theta": theta, "aggregate": aggregate, "designs": designs, "restarts": restarts}
+    options["retune"] = retune
     cost = plan_goodness_of_fit(
         problem, rule, resamples=resamples, level=level, search=search, **options
     )
@@ -67,6 +68,7 @@ def goodness_of_fit(
     level: float = 0.05,
     aggregate: bool = False,
     designs: int = 1,
+    retune: bool = False,
     restarts: int = 1,
     search: str | Adam = "newton",
     max_calls: int | None = None,
@@ -83,6 +85,9 @@ def goodness_of_fit(
     designs: how many the rule draws. All fits share one, and replicates are simulated at an
         estimate on many more points; of several, each fit and each statistic takes one at random,
         as Algorithm 1 has it.
+    retune: weights tuned to simulations at a first estimate, for the data and every replicate
+        alike, instead of to the whole prior, where this is so wide that tuned weights are no better
+        than equal ones.
     restarts: searches besides that from the estimate, which is the best of 8 on the observed data.
     search: "newton", or `Adam()` for Algorithm 2 of the paper.
     max_calls: the most rows that the simulator may compute; fewer replicates are made where
@@ -96,7 +101,7 @@ def goodness_of_fit(
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
     parameters, Adam with a simulator that is no JAX function or not smooth, where the fit to the
-    data fails, and for too few calls.
+    data fails, a U-statistic to retune, and for too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -107,11 +112,15 @@ def goodness_of_fit(
     (False, Array([3., 1.], dtype=float64))
     """
     way = as_search(search, theta, restarts)
-    settings = check_settings(problem, rule, way, resamples, level, aggregate, designs)
+    settings = check_settings(problem, rule, way, resamples, level, aggregate, designs, retune)
     design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
-    drawn = _draw_designs(design_key, problem, rule, settings)
-    objective = objective_of(problem, drawn.first)
-    starts = way.start(start_key, problem, objective, drawn.first)
+    drawn = draw_designs(design_key, problem, rule, settings)
+    objective, starts = _begin(start_key, problem, drawn, way)
+    if settings.retune:
+        tuned_key, theta = jax.random.fold_in(start_key, 1), starts.observed[0]
+        drawn = retune_designs(tuned_key, problem, rule, settings, drawn, theta)
+        drawn = drawn._replace(calls=drawn.calls + starts.calls)
+        objective, starts = _begin(start_key, problem, drawn, way)
     parts = objective, drawn.bank, starts.others, settings.factors, starts.search
     procedure = Procedure(*parts, views=len(settings.factors) > 1)
     observed = _refit_observed(observed_key, problem, procedure, starts)
@@ -127,32 +136,12 @@ def goodness_of_fit(
     return announce(replace(test, warnings=(*known, *told)))
 
 
-class _Drawn(NamedTuple):
-    """What the rule gave: the first design, all of them stacked, and the calls until here."""
-
-    first: Quadrature
-    bank: Designs
-    calls: int
-
-
-def _draw_designs(key: Key[Array, ""], problem: Problem, rule: Rule, settings: Settings) -> _Drawn:
-    keys = jax.random.split(key, settings.designs)
-    fit = [rule.quadrature(k, problem) for k in keys]
-    checked = problem.check_determined(problem.prior.starts(key, _CHECKED), fit[0])
-    by_factor = [
-        fit if factor == 1 else [rule.quadrature(k, problem.stretch(factor)) for k in keys]
-        for factor in settings.factors
-    ]
-    stacks = [_stack(part) for part in by_factor]
-    points, weights = (jnp.stack(parts, 1) for parts in zip(*stacks, strict=True))
-    if bool((points == points[:, :1]).all()):
-        points = points[:, :1]
-    calls = sum(q.tuning_calls for part in by_factor for q in part)
-    return _Drawn(fit[0], Designs(*_stack(fit), points, weights), calls + checked)
-
-
-def _stack(designs: list[Quadrature]) -> tuple[Float[Array, "k m s"], Float[Array, "k m"]]:
-    return jnp.stack([q.points for q in designs]), jnp.stack([q.weights for q in designs])
+def _begin(
+    key: Key[Array, ""], problem: Problem, drawn: Drawn, way: Search
+) -> tuple[Objective, Starts]:
+    """The squared MMD on the first design, and where searches start on it."""
+    objective = objective_of(problem, drawn.first)
+    return objective, way.start(key, problem, objective, drawn.first)
 
 
 def _refit_observed(

@@ -21,6 +21,8 @@ class Settings(NamedTuple):
     designs: int
     fine: int
     """Points of one more search, 0 where none is made."""
+    retune: bool
+    """Whether weights are tuned to a first estimate."""
 
 
 def check_settings(
@@ -31,16 +33,19 @@ def check_settings(
     level: float,
     aggregate: bool,
     designs: int,
+    retune: bool = False,
 ) -> Settings:
     """Raises ValueError for what can be known to be wrong before the first simulation."""
     problem, rule = as_problem(problem), as_rule(rule)
     check_rows("observed", len(problem.observed))
     check_varies(problem.observed)
     search.check(problem)
+    if as_truth("retune", retune):
+        rule.check_weighted("retune=True")
     factors = BANDWIDTHS if as_truth("aggregate", aggregate) else (1.0,)
     designs = as_count("designs", designs)
     # One design moves all estimates alike, a coarse one by about as much as the data move them.
     coarse = search.refines or rule.independent
     refined = search.composite and designs == 1 and coarse
     fine = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length()) if refined else 0
-    return Settings(*check_level(resamples, level), factors, designs, fine)
+    return Settings(*check_level(resamples, level), factors, designs, fine, retune)

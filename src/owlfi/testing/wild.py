@@ -15,6 +15,7 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.programs import compile_fully
 from owlfi.inference.fit import Fit, expect_fit, find_minimum
+from owlfi.inference.search.designs import Designs
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.tangent import embedding_metric
@@ -26,7 +27,6 @@ from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_limit
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
 from owlfi.testing.searches import refuse_constant
-from owlfi.weights.quadrature import Quadrature
 
 
 def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
@@ -78,12 +78,11 @@ def wild_goodness_of_fit(
     check_varies(problem.observed)
     fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
     fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
-    others = [rule.quadrature(k, problem) for k in jax.random.split(design_key, designs)]
+    others, tuned = _draw_others(design_key, problem, rule, fit, designs)
     theta = fit.minimum.theta
-    y = _simulate(problem, theta, others)
+    y = _simulate(problem, theta, others.points)
     gram, made = _project(problem, fit, y)
-    weights = jnp.stack([q.weights for q in others])
-    coefficients = _coefficients(sign_key, resamples, len(problem.observed), weights)
+    coefficients = _coefficients(sign_key, resamples, len(problem.observed), others.weights)
     null = _count_freedom(problem) * jnp.sum(coefficients * (coefficients @ gram), 1)
     statistic = float(fit.squared_mmd)
     test = HypothesisTest(
@@ -93,15 +92,28 @@ def wild_goodness_of_fit(
         null,
         problem.prior.names,
         theta,
-        calls=fit.calls + made + len(y) + sum(q.tuning_calls for q in others),
+        calls=fit.calls + made + len(y) + tuned,
         about={"method": "wild bootstrap", "failed": 0},
         warnings=(*fit.warnings, *tell_limit(len(problem.observed))),
     )
     return announce(test)
 
 
-def _simulate(problem: Problem, theta: Array, designs: list[Quadrature]) -> Float[Array, "jm d"]:
-    y = jnp.concatenate([problem.simulator.rows(theta, q.points) for q in designs])
+def _draw_others(
+    key: Key[Array, ""], problem: Problem, rule: Rule, fit: Fit, count: int
+) -> tuple[Designs, int]:
+    """Designs like that of the fit, whose weights are tuned to the estimate, and the calls."""
+    alike = rule.redraw(key, problem, fit.stage.quadrature, count)
+    if alike is not None:
+        return Designs(alike.points, jnp.broadcast_to(alike.weights, alike.points.shape[:2])), 0
+    each = [rule.quadrature(k, problem) for k in jax.random.split(key, count)]
+    designs = Designs(jnp.stack([q.points for q in each]), jnp.stack([q.weights for q in each]))
+    return designs, sum(q.tuning_calls for q in each)
+
+
+def _simulate(problem: Problem, theta: Array, points: Float[Array, "j m s"]) -> Array:
+    """The rows (j m, d) of all designs."""
+    y = jnp.concatenate([problem.simulator.rows(theta, u) for u in points])
     if not bool(jnp.isfinite(y).all()):
         raise ValueError(
             f"y is NaN or infinite for some u at the estimate theta = {np.asarray(theta)}; mend "

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
+from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
 from owlfi.inference.prior_runs import measure_distances
 from owlfi.problem.prior import Prior, log_prior
@@ -31,6 +32,7 @@ _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge 
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
+_NOISE_DRAWS = 128
 
 
 class Cloud(NamedTuple):
@@ -54,18 +56,43 @@ class Cloud(NamedTuple):
         return self.centre + xi @ self.root.T
 
 
+class View(NamedTuple):
+    """Runs in the order of their distance by one stretch of k, and clouds of the nearest."""
+
+    problem: Problem
+    runs: Simulations
+    clouds: list[Cloud]
+
+
+class Seen(NamedTuple):
+    """The features of the draws of a cloud, and those of the data."""
+
+    at_draws: Float[np.ndarray, "n q"]
+    some: Int[np.ndarray, " k"]
+    scatter: Float[np.ndarray, "k q q"]
+    """The covariance at some of them, over samples of as many rows as the data have."""
+    observed: Float[np.ndarray, " q"]
+    design: Float[np.ndarray, " q"]
+    """The variance that the choice of the design adds."""
+
+
 class Look(NamedTuple):
     """Features at one stretch of k, their regression over a cloud, and how much they tell."""
 
     cloud: Cloud
     observed: Float[np.ndarray, " r"]
     """Those of the data, of the features that change most over the cloud."""
-    noise: Float[np.ndarray, " r"]
+    noise: Noise
     regression: Polynomial
     information: float
     """The log determinant of what they tell of v."""
     held: bool
     """Whether draws by them lie well inside of the cloud."""
+
+    def measure(self, xi: Float[np.ndarray, "n p"]) -> Gaps:
+        """How far the data are from what the regression gives at each ξ."""
+        gaps = self.observed - self.regression.at(xi)
+        return measure_gaps(gaps, self.noise.at(xi, self.regression.variance(xi)))
 
 
 class Redrawn(NamedTuple):
@@ -87,18 +114,11 @@ class Adjusted(NamedTuple):
 def adjust_draws(
     random: np.random.Generator,
     problem: Problem,
-    runs: Simulations,
-    importance: Float[np.ndarray, " t"],
-    count: int,
+    views: list[View],
     redrawn: Redrawn | None = None,
 ) -> Adjusted:
-    """Draws from the nearest of some runs.
-
-    count: how many of them, as k sees them or a wider kernel.
-
-    Raises ValueError where they are too few for a regression.
-    """
-    look = _choose_look(problem, runs, importance, count, redrawn)
+    """Draws of what the nearest runs say of theta, by the view that tells most."""
+    look = _choose_look(problem, views, redrawn)
     density, farthest = _log_density(problem.prior, look)
     xi = draw_by_annealing(random, density, len(look.cloud.centre), DRAWS)
     thetas = from_real(as_jax(look.cloud.place(xi)), problem.prior.bounds)
@@ -106,11 +126,31 @@ def adjust_draws(
         "support": look.regression.worth,
         "degree": look.regression.degree,
         "features": len(look.observed),
-        "left_over": float(np.mean(look.regression.left / look.noise)),
+        "left_over": float(look.regression.left.mean() / look.noise.mean),
     }
     at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
     told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
     return Adjusted(thetas, about, told)
+
+
+def view_runs(
+    problem: Problem, runs: Simulations, importance: Float[np.ndarray, " t"], count: int
+) -> list[View]:
+    """The nearest of some runs, as k and wider kernels see them.
+
+    count: how many are accepted.
+
+    Raises ValueError where they are too few for a regression.
+    """
+    views = []
+    for stretch in _STRETCHES:
+        stretched = problem.stretch(stretch)
+        found = measure_distances(stretched, runs)
+        nearest = np.argsort(found, kind="stable")[: _REACH * count]
+        near = runs.at(nearest)
+        clouds = _gather_each(problem, near, found[nearest], importance[nearest], count)
+        views.append(View(stretched, near, clouds))
+    return views
 
 
 def _gather_each(
@@ -149,31 +189,26 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
     return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 
-def _choose_look(
-    problem: Problem,
-    runs: Simulations,
-    importance: Float[np.ndarray, " t"],
-    count: int,
-    redrawn: Redrawn | None,
-) -> Look:
+def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -> Look:
     """The stretch of k, the size of the cloud and the degree that tell most of theta.
 
     Of clouds that hold what they tell: narrower ones would cut it off.
     """
-    looks = []
-    for stretch in _STRETCHES:
-        stretched = problem.stretch(stretch)
-        found = measure_distances(stretched, runs)
-        nearest = np.argsort(found, kind="stable")[: _REACH * count]
-        near = runs.at(nearest)
+    n, widths = len(problem.observed), np.asarray(problem.prior.real_widths())
+    most, looks = max(len(widths), n // _ROWS_A_FEATURE), []
+    for stretched, near, clouds in views:
         samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
         features = choose_features(stretched, samples)
         at_draws = features.of(near.y, near.quadrature.weights)
+        chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
+        known = np.unique(np.concatenate(chosen))
+        scatter = features.scatter_of(take_rows(near.y, known)) / n
         compared = _compare_designs(features, near, redrawn)
-        for cloud in _gather_each(problem, near, found[nearest], importance[nearest], count):
-            for degree in degrees_for(len(cloud.centre), cloud.worth):
-                some = at_draws[: len(cloud.xi)]
-                looks.append(_look(problem, cloud, some, *compared, degree))
+        for cloud, some in zip(clouds, chosen, strict=True):
+            known_some = scatter[np.searchsorted(known, some)]
+            seen = Seen(at_draws[: len(cloud.xi)], some, known_some, *compared)
+            for degree in degrees_for(len(widths), cloud.worth):
+                looks.append(_look(cloud, seen, degree, most, widths))
     return max(looks, key=lambda look: (look.held, look.information))
 
 
@@ -189,29 +224,31 @@ def _compare_designs(
 
 
 def _look(
-    problem: Problem,
-    cloud: Cloud,
-    at_draws: Float[np.ndarray, "n q"],
-    observed: np.ndarray,
-    noise: np.ndarray,
-    degree: int,
+    cloud: Cloud, seen: Seen, degree: int, most: int, widths: Float[np.ndarray, " p"]
 ) -> Look:
-    n, p = len(problem.observed), len(cloud.centre)
-    polynomial, left = regress(cloud.xi, at_draws, cloud.weights, degree)
+    polynomial, left = regress(cloud.xi, seen.at_draws, cloud.weights, degree)
     fitted = polynomial.at(cloud.xi)
     change = np.sqrt(cloud.weights)[:, None] * (fitted - cloud.weights @ fitted)
-    most = max(p, n // _ROWS_A_FEATURE)
     directions = np.linalg.svd(change, full_matrices=False)[2][:most].T
     regression = polynomial.combine(directions, cloud.weights @ (left @ directions) ** 2)
-    noise = 1 + noise @ directions**2
-    wanted = observed @ directions
-    variance = noise + regression.left
-    nearest = np.argmin(((at_draws @ directions - wanted) ** 2 / variance).sum(1))
+    design = seen.design @ directions**2
+    scatter = directions.T @ seen.scatter @ directions
+    noise = Noise(cloud.xi[seen.some], cloud.weights[seen.some], scatter, design)
+    wanted = seen.observed @ directions
+    covariances = noise.at(cloud.xi, regression.left)
+    nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
     slope = regression.slope(cloud.xi[nearest])
-    known = (cloud.root / np.asarray(problem.prior.real_widths())[:, None]) ** 2
-    sizes = np.linalg.eigvalsh(slope / variance @ slope.T + np.diag(known.sum(0)))
-    told = float(np.log(np.maximum(sizes, np.finfo(float).tiny)).sum()) - 2 * cloud.log_volume
-    return Look(cloud, wanted, noise, regression, told, bool(sizes.min() > 1 / _HELD))
+    known = (cloud.root / widths[:, None]) ** 2
+    told = slope @ np.linalg.solve(covariances[nearest], slope.T)
+    sizes = np.linalg.eigvalsh(told + np.diag(known.sum(0)))
+    sizes = np.maximum(sizes, np.finfo(float).tiny)
+    information = float(np.log(sizes).sum()) - 2 * cloud.log_volume
+    return Look(cloud, wanted, noise, regression, information, bool(sizes.min() > 1 / _HELD))
+
+
+def _choose_some(count: int) -> Int[np.ndarray, " k"]:
+    """From the nearest to the farthest, as many as it takes to know how noise changes."""
+    return np.linspace(0, count - 1, min(count, _NOISE_DRAWS)).astype(int)
 
 
 def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
@@ -220,10 +257,9 @@ def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.nd
     farthest = float(look.regression.leverage(cloud.xi).max())
 
     def log_density(xi: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        variance = look.noise + look.regression.variance(xi)
-        distance = (look.observed - look.regression.at(xi)) ** 2 / variance
+        distance, size = look.measure(xi)
         known = np.asarray(log_prior(prior, as_jax(cloud.place(xi))))
-        total = known - 0.5 * (distance + np.log(variance)).sum(1)
+        total = known - 0.5 * (distance + size)
         inside = (look.regression.leverage(xi) <= farthest) & np.isfinite(total)
         return np.where(inside, total, -np.inf)
 
@@ -241,8 +277,7 @@ def _tell_edge(share: float) -> tuple[str, ...]:
 
 def _tell_misfit(look: Look, xi: Float[np.ndarray, "n p"]) -> tuple[str, ...]:
     """Of data whose features the regression reaches nowhere."""
-    variance = look.noise + look.regression.variance(xi)
-    least = ((look.observed - look.regression.at(xi)) ** 2 / variance).sum(1).min()
+    least = look.measure(xi)[0].min()
     if gammaincc(len(look.observed) / 2, least / 2) >= _UNEXPLAINED:
         return ()
     return (

@@ -39,28 +39,29 @@ class Features(NamedTuple):
         shares = as_jax(np.broadcast_to(w / w.sum(-1, keepdims=True), y.shape[:2]))
         return np.asarray(_embed_each(self.data_kernel, self.places, y, shares)) @ self.combinations
 
+    def scatter_of(self, y: Float[Array, "t m d"]) -> Float[np.ndarray, "t q q"]:
+        """The covariance of the features of a row, of each sample."""
+        scatter = np.asarray(_scatter_each(self.data_kernel, self.places, y))
+        return self.combinations.T @ scatter @ self.combinations
+
     def of_rows(self, y: Float[Array, "m d"]) -> Float[np.ndarray, "m q"]:
         """Of each row."""
         return np.asarray(self.data_kernel.gram(y, self.places)) @ self.combinations
 
 
 def choose_features(problem: Problem, samples: Float[Array, "r m d"]) -> Features:
-    """At some of the observations, in units of the scatter of the model's rows.
+    """At some rows of the model, in units of their scatter.
 
-    samples: of the model near the data; a covariance of the data themselves would make their
-        features most certain where they are smallest by chance.
-
-    What an observation adds to the features at itself is left out, since no simulation has it.
+    samples: of the model near the data. Features at the observations themselves would lean to where
+        these happen to be dense, and be most certain where they are smallest by chance.
     """
     x, n, k = problem.observed, len(problem.observed), problem.data_kernel
-    chosen = np.linspace(0, n - 1, min(n, _PLACES)).astype(int)
-    places = as_jax(np.asarray(x)[chosen])
-    rows = np.asarray(_gram(k, x, places))
-    mean = (rows.sum(0) - rows[chosen, np.arange(len(chosen))]) / (n - 1)
+    rows = np.asarray(samples).reshape(-1, samples.shape[-1])
+    places = as_jax(rows[np.linspace(0, len(rows) - 1, min(len(rows), _PLACES)).astype(int)])
     sizes, directions = np.linalg.eigh(_scatter(k, places, samples))
     kept = sizes > _LEAST * sizes[-1]
     combinations = directions[:, kept] / np.sqrt(sizes[kept] / n)
-    return Features(k, places, combinations, mean @ combinations)
+    return Features(k, places, combinations, np.asarray(_gram(k, x, places)).mean(0) @ combinations)
 
 
 def _scatter(
@@ -92,6 +93,20 @@ def error_of_design(
 
 
 _gram = eqx.filter_jit(lambda k, x, places: k.gram(x, places))
+
+
+@eqx.filter_jit
+def _scatter_each(
+    k: Kernel, places: Float[Array, "l d"], y: Float[Array, "t m d"]
+) -> Float[Array, "t l l"]:
+    """The covariance over the rows of each sample of k at some places."""
+
+    def scatter(rows: Float[Array, "m d"]) -> Float[Array, "l l"]:
+        features = k.gram(rows, places)
+        centred = features - features.mean(0, keepdims=True)
+        return centred.T @ centred / max(len(rows) - 1, 1)
+
+    return jax.lax.map(scatter, y)
 
 
 @eqx.filter_jit
