@@ -421,8 +421,6 @@ def test_discrete_data_serve_with_weights_that_tune_themselves():
         (50, {"level": 0.0}, "level must lie between 0 and 1"),
         (50, {"theta": [1.0, 2.0]}, r"theta must hold 1 numbers \(mean\)"),
         (50, {"designs": 0}, "designs must be a whole number"),
-        (50, {"search": Adam(trials=5)}, "restarts = 10 of trials = 5"),
-        (50, {"search": Adam(steps=0)}, "steps must be a whole number"),
     ],
 )
 def test_bad_options_are_named(n, options, message):
@@ -469,6 +467,19 @@ def test_test_survives_a_file_and_has_a_picture(tmp_path):
     assert again.summary() == test.summary()
     assert jnp.array_equal(again.null_thetas, test.null_thetas)
     null_histogram(test).savefig(tmp_path / "null.png")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"trials": 5}, "restarts = 10 of trials = 5"),
+        ({"steps": 0}, "steps must be a whole number"),
+        ({"rate": -0.1}, "rate must be positive"),
+    ],
+)
+def test_settings_of_adam_are_looked_at_when_they_are_made(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Adam(**settings)
 
 
 @pytest.mark.parametrize("search", ["adam", None])
