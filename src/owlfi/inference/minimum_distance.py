@@ -17,32 +17,23 @@ from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement, refine
+from owlfi.inference.forecast import expect_fit
 from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit, describe_search
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.regressed import Regressed, regressed
-from owlfi.inference.search.roughness import is_rough, look_calls
+from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
-from owlfi.inference.search.tangent import designs_calls
-from owlfi.inference.search.ways import (
-    USUAL_ROUNDS,
-    USUAL_STEPS,
-    ByRegression,
-    BySlopes,
-    Landing,
-    Way,
-    walk_calls,
-)
+from owlfi.inference.search.starts import coarsen, compare_starts
+from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import (
     Expected,
     OutOfCallsError,
@@ -52,23 +43,6 @@ from owlfi.problem.spending import (
     tell_rough,
 )
 from owlfi.results import Estimate, announce
-
-_AFTER = 2  # steps with tuned weights
-_USUAL_RUNGS = 1
-
-
-def expect_fit(
-    rule: Rule, problem: Problem, starts: int = 16, refined: int = 2, *, rough: bool = False
-) -> int:
-    """The calls of `find_minimum`, about: searches may take twice as many steps."""
-    simulator, few = problem.simulator, comparison_points(rule.m)
-    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
-    begun += look_calls(simulator, few, most=False)
-    if rough:
-        walked = walk_calls(len(simulator.parameters), rule.m, _USUAL_RUNGS, USUAL_ROUNDS)
-        return begun + walked + DESIGNS * rule.m
-    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
-    return begun + searched + designs_calls(simulator, rule.m, DESIGNS)
 
 
 def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy: str) -> Expected:

@@ -25,6 +25,7 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
+from owlfi.inference.forecast import expect_fit
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
     Mode,
@@ -34,7 +35,7 @@ from owlfi.inference.learning_rate import (
     mode_of,
     real_covariance,
 )
-from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
+from owlfi.inference.minimum_distance import Fit, find_minimum
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.regressed import Regressed

@@ -20,6 +20,7 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
 from owlfi.inference.chains import join_chains
+from owlfi.inference.forecast import expect_fit
 from owlfi.inference.learning_rate import (
     check_beta,
     choose_beta,
@@ -27,7 +28,7 @@ from owlfi.inference.learning_rate import (
     mode_of,
     real_covariance,
 )
-from owlfi.inference.minimum_distance import expect_fit, find_minimum
+from owlfi.inference.minimum_distance import find_minimum
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.inference.search.regressed import Regressed, regressed_value
 from owlfi.problem.prior import log_prior

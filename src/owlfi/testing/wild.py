@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.programs import compile_fully
-from owlfi.inference.minimum_distance import Fit, expect_fit, find_minimum
+from owlfi.inference.forecast import expect_fit
+from owlfi.inference.minimum_distance import Fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.tangent import embedding_metric
