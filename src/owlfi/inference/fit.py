@@ -16,44 +16,22 @@ from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.regressed import Regressed, regressed
-from owlfi.inference.search.roughness import is_rough, look_calls
+from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import coarsen, compare_starts, comparison_points
-from owlfi.inference.search.tangent import designs_calls
+from owlfi.inference.search.starts import coarsen, compare_starts
 from owlfi.inference.search.ways import (
-    USUAL_ROUNDS,
-    USUAL_STEPS,
     ByRegression,
     BySlopes,
     Landing,
     Way,
-    walk_calls,
 )
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import OutOfCallsError, calls_made, keep_back, tell_rough
-
-_AFTER = 2  # steps with tuned weights
-_USUAL_RUNGS = 1
-
-
-def expect_fit(
-    rule: Rule, problem: Problem, starts: int = 16, refined: int = 2, *, rough: bool = False
-) -> int:
-    """The calls of `find_minimum`, about: searches may take twice as many steps."""
-    simulator, few = problem.simulator, comparison_points(rule.m)
-    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
-    begun += look_calls(simulator, few, most=False)
-    if rough:
-        walked = walk_calls(len(simulator.parameters), rule.m, _USUAL_RUNGS, USUAL_ROUNDS)
-        return begun + walked + DESIGNS * rule.m
-    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
-    return begun + searched + designs_calls(simulator, rule.m, DESIGNS)
 
 
 class Fit(NamedTuple):
