@@ -12,7 +12,7 @@ from scipy.special import gammaincinv, polygamma
 from scipy.stats import poisson
 
 import owlfi
-from gaussian import gaussian_problem
+from gaussian import RULE, exact_estimate, gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.assess import measure_ripples
@@ -217,6 +217,20 @@ def test_counts_at_the_end_of_a_prior_have_the_errors_that_counts_have():
     estimate = fit(Problem(counts(), x))
     assert estimate["rate"] < 0.6
     assert estimate.standard_errors[0] > 0.5 * (0.5 / 60) ** 0.5
+
+
+@pytest.mark.parametrize(("low", "start", "best"), [(2.0, 5.0, 2.0), (0.0, 1e-4, None)])
+def test_ends_of_a_prior_are_a_few_steps_away(low, start, best):
+    """On the real line they are infinitely far, and an estimate there is fifteen steps away."""
+    problem = gaussian_problem()
+    prior = Prior(mean=Uniform(low, 6.0))
+    model = Simulator(problem.simulator.generator, Normal(), prior.names, prior=prior)
+    held = Problem(model, problem.observed, data_kernel=problem.data_kernel)
+    objective = objective_of(held, RULE.quadrature(KEY, held))
+    found = owlfi.inference.search.newton.minimise(objective, jnp.array([start]))
+    assert found.converged
+    assert found.calls <= 8 * objective.m
+    assert_allclose(found.theta, exact_estimate(problem) if best is None else best, atol=1e-5)
 
 
 def test_profile_of_a_parabola_ends_where_the_normal_interval_does():
