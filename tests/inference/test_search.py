@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize as scipy_minimise
 from scipy.special import gammaincinv, polygamma
 from scipy.stats import poisson
 
@@ -19,7 +20,8 @@ from owlfi.inference.search.assess import measure_ripples
 from owlfi.inference.search.curvature import curve
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.misfit import expect_squared_mmd
-from owlfi.inference.search.objective import objective_of
+from owlfi.inference.search.newton import plan_step
+from owlfi.inference.search.objective import LocalModel, objective_of
 from owlfi.inference.search.profile import find_end, usual_units
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import sandwich
@@ -217,6 +219,35 @@ def test_counts_at_the_end_of_a_prior_have_the_errors_that_counts_have():
     estimate = fit(Problem(counts(), x))
     assert estimate["rate"] < 0.6
     assert estimate.standard_errors[0] > 0.5 * (0.5 / 60) ** 0.5
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+def test_a_step_inside_a_box_promises_something_wherever_anything_can_be_gained(p):
+    """Against scipy's bounded minimum of the same parabola, with parameters at their ends."""
+    rng, stops = np.random.default_rng(p), 0
+    prior = Prior(**{f"t{i}": Uniform(-1.0, 1.0) for i in range(p)})
+    model = Simulator(lambda theta, u: theta[:1] + u, Normal(), prior.names, prior=prior)
+    problem = Problem(model, np.zeros((5, 1)) + np.arange(5.0)[:, None])
+    objective = objective_of(problem, SOBOL.quadrature(KEY, problem))
+    for _ in range(40):
+        root = rng.normal(size=(p, p))
+        hessian = root @ root.T + 0.01 * np.eye(p)
+        ends = rng.choice([-0.999999, 0.999999], p)
+        place = np.where(rng.random(p) < 0.4, ends, rng.uniform(-1, 1, p))
+        gradient = rng.normal(size=p)
+        found = scipy_minimise(
+            lambda x, g=gradient, h=hessian: (g @ x + 0.5 * x @ h @ x, g + h @ x),
+            np.zeros(p),
+            jac=True,
+            bounds=list(zip(-0.999999 - place, 0.999999 - place, strict=True)),
+        )
+        local = LocalModel(jnp.array(0.0), as_jax(gradient), as_jax(hessian), jnp.array(0))
+        v = owlfi.problem.real_line.to_real(as_jax(place), objective.ends)
+        step, promised = plan_step(v, local, jnp.array(1.0), objective)
+        stops += bool(-found.fun > 1e-6 and not promised > 1e-8)
+        moved = np.asarray(objective.place_of(step)) - place
+        assert_allclose(promised, -gradient @ moved - 0.5 * moved @ hessian @ moved, atol=1e-8)
+    assert stops == 0
 
 
 @pytest.mark.parametrize(("low", "start", "best"), [(2.0, 5.0, 2.0), (0.0, 1e-4, None)])

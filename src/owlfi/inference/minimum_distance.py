@@ -65,7 +65,7 @@ def minimum_distance(
         where they end before the errors are known.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
-    with bounds are transformed to the real line. Ctrl-C during the first searches returns the best
+    stay between the ends of their prior. Ctrl-C during the first searches returns the best
     of those that are finished.
 
     Raises ValueError for discrete parameters, where the simulations fail at every start, for a

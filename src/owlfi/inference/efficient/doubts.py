@@ -15,10 +15,14 @@ _COARSE = 3.0  # standard errors of the data, that the choice of the points may 
 
 UNKNOWN = (
     "the efficient discrepancy cannot tell the parameters apart around the estimate, or "
-    "simulations fail there: this is the estimate of plain MMD; hold parameters with "
+    "simulations fail there: this is the estimate of plain MMD, with intervals by slopes alone; "
+    'take discrepancy="mmd", hold parameters with '
     "simulator.fix(...), or observe what depends on them"
 )
-SHORT = "the calls ended before the efficient estimate: this is the one of plain MMD; allow more"
+SHORT = (
+    "the calls ended before the efficient estimate: this is the one of plain MMD, with intervals "
+    "by slopes alone; allow more"
+)
 
 
 def describe_refined(stage: Stage, found: Refined) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def _begin_without(
     strays: Int[np.ndarray, " k"],
 ) -> tuple[Float[np.ndarray, " p"], int]:
     """The first estimate, or that of the other observations, and the calls of it."""
-    if not len(strays) or scatter is not None:
+    if not 0 < len(strays) < stage.objective.n / 2 or scatter is not None:
         return theta, 0
     kept = np.ones(stage.objective.n, bool)
     kept[strays] = False

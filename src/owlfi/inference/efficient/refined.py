@@ -13,7 +13,7 @@ from owlfi.inference.efficient.weighting import full_weights
 
 MISFIT = 1e-3
 """The chance of a difference, below which the model is said not to fit."""
-_FEW = 2
+_FEW = 2  # near ones: of 20 that do not fit, 0.2 are said not to by chance
 _FAR = 10.0  # times the distance of the farthest simulations; distances are squared
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
-from owlfi.inference.search.places import from_place, keep_within, place_widths
+from owlfi.inference.search.places import keep_within, place_to_real
 from owlfi.problem.jax_or_host import Known, compile_where_it_runs
 from owlfi.problem.real_line import Ends, to_real
 from owlfi.problem.spending import OutOfCallsError
@@ -24,11 +24,14 @@ _LARGEST_RADIUS = 1.0  # in widths of the prior: beyond, a parameter would jump 
 _SMALLEST_RADIUS = 1e-8
 _FLAT = 1e-10  # of the largest curvature
 _NEAR = 0.05  # of the prior's range, from which a step may lead to its end
+_PRESSED = 1e-9  # of a width, from an end
 _MOST_OF_IT = 0.9  # of a longer way there: scales of 0 and the like are traps
 _OLDEST = 1  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
 
+Room = tuple[Array, Array]
+"""How far steps may lead down and up."""
 Model = Callable[[Objective, Array, Array | float, Known | None], LocalModel]
 
 
@@ -186,7 +189,7 @@ def _advance(
     v, model = _choose(better, (v, model), (search.v, search.model))
     count = search.evaluations
     vs, values = search.vs.at[count].set(v), search.values.at[count].set(model.value)
-    best, promised = _plan_step(v, model, radius, objective)
+    best, promised = plan_step(v, model, radius, objective)
     doubtful = ~better | (gain < 0.25) | (promised <= tolerance)
     renewing = _are_stale(model.known, doubtful)
     best, promised = jnp.where(renewing, v, best), jnp.where(renewing, jnp.inf, promised)
@@ -226,37 +229,63 @@ def _hold(model: LocalModel, held: ArrayLike) -> LocalModel:
 
 def _part(hessian: Array, free: Array) -> Array:
     """A Hessian in which some parameters have nothing to do with the others."""
-    stiff = jnp.diag(jnp.full(len(free), jnp.abs(hessian).max()))
-    return jnp.where(free[:, None] & free[None], hessian, stiff)
+    kept = (free[:, None] & free[None]) | jnp.eye(len(free), dtype=bool)
+    return jnp.where(kept, hessian, 0.0)
 
 
-def _plan_step(
+@compile_quickly
+def plan_step(
     v: Array, model: LocalModel, radius: Array, objective: Objective
 ) -> tuple[Array, Array]:
-    """Where to look next, and the decrease it promises: curvatures by size, so always downhill.
-
-    A step that would leave the prior leads to its end, and the other parameters to where they are
-    best once there, or straight on as far as the end where that promises more.
-    """
-    here, unit = objective.place_of(v), place_widths(objective.widths, objective.ends)
+    """Where to look next, and the decrease it promises: curvatures by size, so always downhill."""
+    here, unit = objective.place_of(v), objective.units
     gradient, curvature = model.gradient * unit, _bend_up(model.hessian * jnp.outer(unit, unit))
-    low, high = (edge / unit for edge in _room_around(here, objective.ends))
+    low, high = _room_around(here, objective.ends)
+    room = low / unit, high / unit
+    steps = jnp.stack(
+        [
+            *_step_to_the_end(gradient, curvature, radius, room),
+            _step_downhill(gradient, curvature, radius, room),
+        ]
+    )
+    promised = -(steps @ gradient + 0.5 * jnp.einsum("ia,ab,ib->i", steps, curvature, steps))
+    best = jnp.argmax(promised)
+    return place_to_real(here + unit * steps[best], objective.ends), promised[best]
+
+
+def _step_to_the_end(
+    gradient: Array, curvature: Array, radius: Array, room: Room
+) -> tuple[Array, Array]:
+    """Newton's step as far as the first end, and one that goes on along the ends it meets.
+
+    Parameters that meet an end stay there; the others go to where they are best then.
+    """
 
     def step_from(gradient: Array, curvature: Array) -> Array:
         step = -jnp.linalg.solve(curvature, gradient)
         return step * jnp.minimum(1.0, radius / jnp.maximum(jnp.abs(step).max(), radius))
 
     straight = step_from(gradient, curvature)
-    stopped = jnp.clip(straight, low, high)
+    stopped = jnp.clip(straight, room[0], room[1])
     beyond = straight != stopped
     pull = jnp.where(beyond, 0.0, gradient + curvature @ jnp.where(beyond, stopped, 0.0))
     along = jnp.where(beyond, stopped, step_from(pull, _part(curvature, ~beyond)))
     share = jnp.where(beyond, stopped / jnp.where(beyond, straight, 1.0), 1.0).min()
-    steps = jnp.stack([jnp.clip(along, low, high), share * straight])
-    promised = -(steps @ gradient + 0.5 * jnp.einsum("ia,ab,ib->i", steps, curvature, steps))
-    best = jnp.argmax(promised)
-    theta = from_place(here + unit * steps[best], objective.ends)
-    return to_real(theta, objective.ends), promised[best]
+    return share * straight, jnp.clip(along, room[0], room[1])
+
+
+def _step_downhill(gradient: Array, curvature: Array, radius: Array, room: Room) -> Array:
+    """The best along the gradient of the parameters that it does not press against an end.
+
+    It promises something wherever anything can be gained, which other steps may not (Cauchy's).
+    """
+    slope = -gradient / jnp.diag(curvature)
+    limit = jnp.where(slope < 0, room[0], room[1])
+    slope = jnp.where(jnp.abs(limit) < _PRESSED, 0.0, slope)
+    moves, tiny = slope != 0, jnp.finfo(float).tiny
+    ends = jnp.where(moves, limit / jnp.where(moves, slope, 1.0), jnp.inf).min()
+    best = -(gradient @ slope) / (slope @ curvature @ slope + tiny)
+    return slope * jnp.minimum(jnp.minimum(best, ends), radius / (jnp.abs(slope).max() + tiny))
 
 
 def _room_around(here: Array, ends: Ends) -> tuple[Array, Array]:
@@ -281,4 +310,4 @@ def _bend_up(hessian: Array) -> Array:
 def _size(one: Array, other: Array, objective: Objective) -> Array:
     """The largest difference between two places, in widths of the prior."""
     apart = objective.place_of(one) - objective.place_of(other)
-    return jnp.max(jnp.abs(apart) / place_widths(objective.widths, objective.ends))
+    return jnp.max(jnp.abs(apart) / objective.units)

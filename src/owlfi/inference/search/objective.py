@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
-from owlfi.inference.search.places import from_place, steepness, to_place
+from owlfi.inference.search.places import from_place, place_widths, steepness, to_place
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
 from owlfi.problem.jax_or_host import Known, Runtime, compile_where_it_runs
@@ -42,7 +42,9 @@ class Objective(eqx.Module):
     data_kernel: Kernel
     ends: Ends
     widths: Float[Array, " p"]
-    """Of the parameters on the real line, the unit of steps."""
+    """Of the parameters on the real line."""
+    units: Float[Array, " p"]
+    """Of their places: those of steps."""
     points: Float[Array, "m s"]
     weights: Float[Array, " m"]
     observed: Float[Array, "n d"]
@@ -148,12 +150,14 @@ class Objective(eqx.Module):
 
 def objective_of(problem: Problem, quadrature: Quadrature) -> Objective:
     """The objective of a problem on the points and weights of one design."""
-    n = problem.observed.shape[0]
+    n, prior = problem.observed.shape[0], problem.prior
+    widths = prior.real_widths()
     return Objective(
         problem.simulator,
         problem.data_kernel,
-        problem.prior.bounds,
-        problem.prior.real_widths(),
+        prior.bounds,
+        widths,
+        place_widths(prior.widths(), widths, prior.bounds),
         quadrature.points,
         quadrature.weights,
         problem.observed,

@@ -48,11 +48,20 @@ def keep_within(place: Float[Array, "... p"], ends: Ends) -> Float[Array, "... p
     return as_jax(kept)
 
 
-def place_widths(widths: Float[Array, " p"], ends: Ends) -> Float[Array, " p"]:
-    """Of the parameters, from those on the real line: half of an interval at most."""
+def place_to_real(place: Float[Array, " p"], ends: Ends) -> Float[Array, " p"]:
+    """Its numbers on the real line: themselves, but for parameters between two ends."""
     xp, low, high, both = _sort(ends)
-    wide = xp.asarray(widths)
-    return as_jax(xp.where(both, xp.minimum(wide / 2, 1.0) * (high - low) / 2, wide))
+    inside = xp.where(both, xp.asarray(place), xp.where(both, (low + high) / 2, 0.0))
+    half = xp.where(both, low, -xp.inf), xp.where(both, high, xp.inf)
+    return as_jax(xp.where(both, to_real(inside, half), xp.asarray(place)))
+
+
+def place_widths(
+    widths: Float[Array, " p"], real: Float[Array, " p"], ends: Ends
+) -> Float[Array, " p"]:
+    """Of places, from those of the parameters and those on the real line."""
+    xp, _, _, both = _sort(ends)
+    return as_jax(xp.where(both, xp.asarray(widths), xp.asarray(real)))
 
 
 def _free(ends: Ends) -> Ends:

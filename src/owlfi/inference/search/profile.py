@@ -21,7 +21,7 @@ _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end
 _ENOUGH = 0.02  # of the rise, to which a search along the profile is taken
 _TRIALS = 8
-_FARTHER = 2.0  # a first trial, or nearer, than a normal interval ends
+_FARTHER = 2.0  # at a time
 _INSIDE = 1e-6  # of the way to a bound, on which no search can stand
 _LOWER = 0.02  # of the rise, to count as another minimum
 
@@ -119,9 +119,10 @@ def find_end(
     end = np.asarray(objective.ends[1 if side > 0 else 0])
     room = abs(float(end[place] - np.asarray(theta)[place]))
     near, far = (0.0, 0.0), None  # distances from the estimate, and the roots of their rises
-    calls, lower, step = 0, None, min(_first_step(risen) * _units(objective) * error, room)
+    usual = _units(objective) * error
+    calls, lower, step = 0, None, min(_first_step(risen) * usual, room)
     path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
-    for _ in range(_TRIALS):
+    for trial in range(_TRIALS):
         moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
         found = minimise(objective, moved, steps=steps, tolerance=enough, held=np.int64(place))
         calls += int(found.calls)
@@ -137,17 +138,15 @@ def find_end(
             far = step, root
         if root < goal and step >= room:  # nothing speaks against the end of the prior
             return End(np.inf, lower, calls)
-        if abs(root / goal - 1) < _CLOSE:
-            break
-        step = min(_next_step(near, far, goal), room)
-    return End(step, lower, calls)
+        if abs(root / goal - 1) < _CLOSE or (root > goal and step <= usual):
+            return End(step, lower, calls)
+        step = min(_next_step(near, far, goal, trial == 0), room)
+    return End(np.inf if far is None else step, lower, calls)
 
 
 def _first_step(risen: float) -> float:
-    """Roots of rises are nearly straight, and those of the profile lower where others are high."""
-    if not risen > 0:
-        return 1.0
-    return float(np.clip(risen ** (-1 / 4 if risen > 1 else -1 / 2), 1 / _FARTHER, _FARTHER))
+    """Roots of rises are nearly straight; nearer than a normal interval none ends."""
+    return float(np.clip(1 / np.sqrt(risen), 1.0, _FARTHER)) if risen > 0 else 1.0
 
 
 def _follow_ridge(sandwich: Sandwich, place: int) -> Float[np.ndarray, " p"]:
@@ -174,10 +173,16 @@ def _move_inside(
     return as_jax(np.clip(here + step, *nearly))
 
 
-def _next_step(near: tuple[float, float], far: tuple[float, float] | None, goal: float) -> float:
-    """Farther until the rise is reached, then between: roots of rises are nearly straight."""
+def _next_step(
+    near: tuple[float, float], far: tuple[float, float] | None, goal: float, straight: bool
+) -> float:
+    """Farther until the rise is reached, then between: roots of rises are nearly straight.
+
+    straight: whether that is to be believed beyond what was seen; far out a rise may have an end.
+    """
     if far is None:
-        return near[0] * float(np.clip(goal / max(near[1], goal / _FARTHER), 1 + _CLOSE, _FARTHER))
+        told = goal / max(near[1], goal / _FARTHER) if straight else _FARTHER
+        return near[0] * float(np.clip(told, 1 + _CLOSE, _FARTHER))
     if not np.isfinite(far[1]):
         return (near[0] + far[0]) / 2
     share = (goal - near[1]) / (far[1] - near[1])

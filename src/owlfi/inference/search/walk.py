@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
-from owlfi.inference.search.places import from_place, place_widths, steepness, to_place
+from owlfi.inference.search.places import from_place, steepness, to_place
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import (
     EDGE,
@@ -28,6 +28,7 @@ _LEAST, _MOST = 1 / 9, 4.0  # factors of a variance, at a time
 _SETTLED = 0.3, 3.3  # of a variance, where another look would hardly change it
 _NEAR = 1.0  # of a move, in units of the spread
 _FARTHEST = 1e300
+_LEAST_KNOWN = 1e-8  # of a variance, in widths of the prior
 
 
 class Walk(NamedTuple):
@@ -46,7 +47,7 @@ class Walk(NamedTuple):
 
 def first_walk(objective: Objective, start: Float[Array, " p"]) -> Walk:
     """At a start, with a look around as wide as the prior."""
-    spread = np.diag(_FIRST_SPREAD * np.asarray(place_widths(objective.widths, objective.ends)))
+    spread = np.diag(_FIRST_SPREAD * np.asarray(objective.units))
     return Walk(to_place(start, objective.ends), as_jax(spread))
 
 
@@ -56,7 +57,10 @@ def walk_near(
     """At an estimate whose errors are known about, with a look much wider than they ask for."""
     place, wide = to_place(theta, objective.ends), _UNSURE**2 * np.asarray(covariance)
     known = _limit(objective, as_jax(wide), steepness(place, objective.ends))
-    return Walk(place, as_jax(_SCATTERED * np.linalg.cholesky(known)))
+    units = np.asarray(objective.units)
+    sizes, directions = np.linalg.eigh(known / np.outer(units, units))
+    sizes = np.maximum(sizes, _LEAST_KNOWN * sizes.max())
+    return Walk(place, as_jax(_SCATTERED * units[:, None] * directions * np.sqrt(sizes)))
 
 
 def walk(objective: Objective, begun: Walk, rounds: int) -> Walk:
@@ -121,8 +125,9 @@ def _limit(objective: Objective, covariance: Array, slope: Array) -> Float[np.nd
     """
     by_place = np.asarray(covariance) / np.outer(slope, slope)
     known = np.nan_to_num(by_place, posinf=_FARTHEST)
-    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(place_widths(objective.widths, objective.ends))
-    shrink = np.minimum(1.0, widest / np.sqrt(np.diag(known)))
+    widest = _FIRST_SPREAD / _SCATTERED * np.asarray(objective.units)
+    with np.errstate(divide="ignore"):
+        shrink = np.minimum(1.0, widest / np.sqrt(np.diag(known)))
     return known * np.outer(shrink, shrink)
 
 

@@ -21,7 +21,7 @@ from owlfi.inference.search.designs import (
 )
 from owlfi.inference.search.newton import NONE, STEPS, TOLERANCE, Minimum, minimise, minimise_each
 from owlfi.inference.search.objective import Objective, gauss_newton_model
-from owlfi.inference.search.places import place_widths, to_place
+from owlfi.inference.search.places import to_place
 from owlfi.inference.search.scatter import (
     Scatter,
     is_too_wide,
@@ -189,7 +189,7 @@ def begin_at_best(starts: Starts) -> tuple[Beginning, ...]:
 def _tell_apart(objective: Objective, minima: list[Minimum]) -> list[Float[Array, " p"]]:
     """The different places among those of some minima, the best first."""
     fine = [minimum for minimum in minima if np.isfinite(minimum.value)]
-    units, places = np.asarray(place_widths(objective.widths, objective.ends)), list[np.ndarray]()
+    units, places = np.asarray(objective.units), list[np.ndarray]()
     thetas: list[Float[Array, " p"]] = []
     for minimum in sorted(fine, key=lambda minimum: float(minimum.value)):
         place = np.asarray(to_place(minimum.theta, objective.ends)) / units
