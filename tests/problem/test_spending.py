@@ -118,10 +118,10 @@ def test_a_search_that_runs_out_keeps_the_best_it_came_to():
     options = {"starts": 4, "refined": 1}
     with keep_quiet():
         whole = owlfi.minimum_distance(jax.random.key(1), problem, rule, **options)
-        part = owlfi.minimum_distance(jax.random.key(1), problem, rule, max_calls=1000, **options)
-    assert part.calls <= 1000 < whole.calls
+        part = owlfi.minimum_distance(jax.random.key(1), problem, rule, max_calls=1100, **options)
+    assert part.calls <= 1100 < whole.calls
     assert not part.converged
-    assert "max_calls = 1,000 ended the work" in part.warnings[0]
+    assert "max_calls = 1,100 ended the work" in part.warnings[0]
     assert part.squared_mmd < 4 * max(whole.squared_mmd, 0.01)
 
 

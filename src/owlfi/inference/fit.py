@@ -20,7 +20,7 @@ from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
-from owlfi.inference.search.starts import coarsen, compare_starts
+from owlfi.inference.search.starts import Starts, coarsen, compare_starts
 from owlfi.inference.search.ways import (
     ByRegression,
     BySlopes,
@@ -149,11 +149,7 @@ def find_minimum(
             problem.prior.starts(start_key, starts), first.quadrature
         )
         tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-        nearest = as_jax(np.asarray(tried.thetas)[0])
-        rough, looked = is_rough(coarsen(first.objective, tried.ladder[0]), nearest)
-        way: Way = ByRegression(steps) if rough else BySlopes(steps)
-        if rough:
-            tell_rough()
+        way, looked = _choose_way(first, tried, steps)
         begin_step("Search")
         with keep_back(way.error_calls(first.objective, DESIGNS)):
             wide = search_widely(first, way, tried, refined)
@@ -172,6 +168,15 @@ def find_minimum(
             describe_fit(last, wide, found, tried),
             describe_search(last, wide, found, tried),
         )
+
+
+def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int]:
+    """Along slopes where they tell how simulations change, and the calls of the look."""
+    nearest = as_jax(np.asarray(starts.thetas)[0])
+    rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
+    if rough:
+        tell_rough()
+    return ByRegression(steps) if rough else BySlopes(steps), looked
 
 
 def _adapt(

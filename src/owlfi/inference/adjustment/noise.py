@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial.distance import cdist
 
 _LEAST = 1e-3  # of the variance near the data
 
@@ -38,6 +37,8 @@ class Noise(NamedTuple):
         """
         worth = self.weights.sum() ** 2 / (self.weights**2).sum()
         width = worth ** (-1 / (xi.shape[1] + 4))  # Scott's rule, in spreads of the cloud
+        from scipy.spatial.distance import cdist  # heavy
+
         apart = cdist(xi, self.xi, "sqeuclidean")
         near = self.weights * np.exp(-0.5 * (apart - apart.min(1, keepdims=True)) / width**2)
         r, flat = len(self.design), self.scatter.reshape(len(self.xi), -1)

@@ -26,7 +26,7 @@ _FLAT = 1e-10  # of the largest curvature
 _NEAR = 0.05  # of the prior's range, from which a step may lead to its end
 _PRESSED = 1e-9  # of a width, from an end
 _MOST_OF_IT = 0.9  # of a longer way there: scales of 0 and the like are traps
-_OLDEST = 1  # steps for each parameter, that slopes are carried on
+_OLDEST = 2  # steps for each parameter, that slopes are carried on
 NONE = np.int64(-1)
 """The parameter that is held where all are free."""
 
