@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from owlfi._tools import programs
+from owlfi._tools import kept_programs, programs
 from owlfi._tools.programs import compile_quickly, map_cases
 
 
@@ -73,3 +73,31 @@ def test_a_long_wait_is_explained_once_in_a_terminal(monkeypatch, capsys):
     for factor in (2.0, 3.0):
         compile_quickly(lambda x, factor=factor: factor * x)(np.float64(1.0))
     assert capsys.readouterr().err.count("compiled when it is first used") == 1
+
+
+def test_programs_of_many_models_make_place_before_the_system_refuses_more(monkeypatch):
+    double = compile_quickly(lambda function, x: 2 * function(x))
+    models = [lambda x, a=a: a * x for a in range(3 * kept_programs._BETWEEN)]
+    monkeypatch.setattr(kept_programs, "is_memory_full", lambda: True)
+    forgotten = []
+    monkeypatch.setattr(kept_programs, "forget_programs", lambda: forgotten.append(1))
+    assert [float(double(model, np.float64(1.0))) for model in models] == list(
+        np.arange(0.0, 2 * len(models), 2)
+    )
+    assert len(forgotten) == 3
+    monkeypatch.undo()
+    kept_programs.forget_programs()
+    assert not any(kept.programs for kept in kept_programs._EVERY)
+    assert float(double(models[1], np.float64(1.0))) == 2.0
+
+
+@pytest.mark.parametrize(("maps", "full"), [(21_000, False), (22_000, True)])
+def test_memory_is_full_where_a_third_of_its_maps_are_used(maps, full, monkeypatch, tmp_path):
+    used, most = tmp_path / "maps", tmp_path / "most"
+    used.write_text("7f00-7f01 r-xp\n" * maps)
+    most.write_text("65530\n")
+    monkeypatch.setattr(kept_programs, "_MAPS", used)
+    monkeypatch.setattr(kept_programs, "_MOST_MAPS", most)
+    assert kept_programs.is_memory_full() is full
+    most.unlink()
+    assert not kept_programs.is_memory_full()

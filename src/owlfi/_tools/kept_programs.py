@@ -2,12 +2,18 @@
 
 import weakref
 from collections.abc import Callable, Hashable
+from itertools import count
+from pathlib import Path
 from types import MethodType
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 from jaxtyping import PyTree
+
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+_FULL = 1 / 3  # of the maps of memory that a process may have, beyond which XLA aborts it
+_BETWEEN = 32  # new programs: to count the maps takes milliseconds
 
 
 class Kept:
@@ -24,6 +30,7 @@ class Kept:
         self.function, self.options = function, options
         self.programs: dict[tuple[weakref.ref, ...], Callable[..., Any]] = {}
         """By the functions among the arguments."""
+        _EVERY.add(self)
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
         leaves, form = jax.tree.flatten((arguments, more))
@@ -35,12 +42,33 @@ class Kept:
         return eqx.combine(jax.block_until_ready(found), rest.value)
 
     def _open(self, owners: tuple[weakref.ref, ...]) -> Callable[..., Any]:
+        if next(_OPENED) % _BETWEEN == 0 and is_memory_full():
+            forget_programs()
         program = self.programs[owners] = _compile(self.function, self.options)
         for owner in owners:
             target = owner()
             kept = target.__self__ if isinstance(target, MethodType) else target
             weakref.finalize(kept, self.programs.pop, owners, None).atexit = False
         return program
+
+
+_EVERY: weakref.WeakSet[Kept] = weakref.WeakSet()
+_OPENED = count(1)
+
+
+def is_memory_full() -> bool:
+    """Whether programs of many models take a good part of what the system maps for a process."""
+    try:
+        most = int(_MOST_MAPS.read_text())
+        return _MAPS.read_bytes().count(b"\n") > _FULL * most
+    except (OSError, ValueError):  # other systems have no such limit
+        return False
+
+
+def forget_programs() -> None:
+    """Those of all models: whichever is used again is compiled again."""
+    for kept in list(_EVERY):
+        kept.programs.clear()
 
 
 class _Fixed(NamedTuple):
