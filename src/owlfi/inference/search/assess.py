@@ -15,7 +15,6 @@ from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.strays import find_strays
-from owlfi.inference.search.tangent import Tangent
 from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
 from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
@@ -229,16 +228,9 @@ def measure_errors(
     tangent, seen, calls = way.look(stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
-    rippled = measure_ripples(tangent) > _RIPPLED
+    rippled = bool(np.asarray(tangent.alone).max() > _RIPPLED)
     strays = find_strays(stage.objective, seen)
     return Errors(found, _excess(stage, seen), float(tangent.failed), rippled, strays, calls)
-
-
-def measure_ripples(tangent: Tangent) -> float:
-    """The share of the slopes of an embedding that is of points that move alone."""
-    alone = np.asarray(tangent.alone)
-    others = np.maximum(np.diag(tangent.metric) - np.asarray(tangent.alone), 0.0)
-    return float((alone / (alone + others + np.finfo(float).tiny)).max())
 
 
 def redraw(key: Key[Array, ""], rule: Rule, stage: Stage) -> Designs:

@@ -99,10 +99,13 @@ def tell_undetermined(
 
 def _tell_coarse(stage: Stage, found: Assessed) -> tuple[str, ...]:
     errors = found.errors.sandwich
-    worst = float(np.nan_to_num(errors.coarseness).max())
     with np.errstate(invalid="ignore"):
         moved = np.abs(np.asarray(errors.shift)) / np.sqrt(np.diag(np.asarray(errors.covariance)))
-    if worst < _COARSE and not np.nan_to_num(moved).max() > _COARSE:
+    coarseness = np.asarray(errors.coarseness)
+    worst = max(
+        float(part.max(where=np.isfinite(part), initial=0.0)) for part in (coarseness, moved)
+    )
+    if worst < _COARSE:
         return ()
     n, m = len(stage.problem.observed), stage.objective.m
     return (

@@ -15,6 +15,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.tangent import Tangent
 
 _FARTHEST = 3.0  # standard errors that other designs may shift an estimate
+_LONGEST = 0.25  # widths of the prior that they may, along which a parabola is still believed
 _FLAT = 1e-10  # of the largest curvature, in widths of the prior
 
 
@@ -74,7 +75,9 @@ def sandwich(
     known = np.where(flat[:, None] | flat[None], 0.0, covariance)
     infinite = np.eye(len(flat), dtype=bool) & flat[None]
     by_data, by_design = (np.diag(inverse @ part @ inverse) for part in (spread, of_design))
-    shift = np.where(flat, 0.0, -inverse @ _other_gradient(moved, independent))
+    step = directions.T @ (units * _other_gradient(moved, independent)) / np.maximum(sizes, least)
+    believed = np.where(np.abs(step) < _LONGEST, step, 0.0)
+    shift = np.where(flat, 0.0, -units * (directions @ believed))
     size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
     coarseness = np.sqrt(by_design / by_data)

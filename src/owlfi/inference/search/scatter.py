@@ -17,16 +17,10 @@ from jaxtyping import Array, Bool, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
-from owlfi.inference.search.designs import Simulated
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.inference.search.places import from_place, keep_within, steepness, to_place
-from owlfi.inference.search.tangent import (
-    Tangent,
-    covariance_of_points,
-    gaps,
-    independent_error,
-)
+from owlfi.inference.search.tangent import independent_error
 from owlfi.kernels import Kernel
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
@@ -34,7 +28,6 @@ from owlfi.points.sequences import sobol
 EDGE = 3**0.5  # of the cube in which thetas are scattered, with variance 1 a coordinate
 _PER_TERM = 4  # thetas for each term of the regression
 _MOST_PRODUCTS = 6  # parameters whose products are terms, too
-_LEAST_KEPT = 0.2
 _POOR_FIT = 0.02  # of the variation of embeddings
 _CANDIDATES = 1024
 _POLISHING = 20
@@ -233,49 +226,7 @@ def _polish(value: Callable[[Array], Array], start: Array, keep: Callable[[Array
     return jax.lax.scan(step, (start, jnp.array(1e-3)), length=_POLISHING)[0][0]
 
 
-@compile_quickly
-def tangent_by_regression(
-    scatter: Scatter, xi: Float[Array, " p"], designs: Simulated | None = None
-) -> Tangent:
-    """Along the regression at ξ, by theta."""
-    objective = scatter.objective
-    by_xi = jax.jacfwd(scatter.mixture)(xi).T
-    along = jnp.linalg.solve(scatter.spread.T, by_xi) / scatter.steepness(xi)[:, None]
-    # Jumps would pass for slopes, and make the estimate look more certain than it is.
-    noise = left_over(scatter) / jnp.trace(_rest(scatter))
-    metric = _without_noise(along @ scatter.products @ along.T, noise * along @ along.T)
-    at_designs = jnp.zeros((0, len(along)))
-    if designs is not None:
-        others = designs.y, designs.weights
-        at_designs = jax.lax.map(lambda pair: along @ (scatter.at_rows(pair[0]) @ pair[1]), others)
-    nearest = jnp.argmax(scatter.mixture(xi))
-    at_data = along @ scatter.at_rows(objective.observed)
-    return Tangent(
-        2 * metric,
-        metric,
-        jnp.zeros(len(metric)),  # taken off with the noise
-        at_data,
-        covariance_of_points(along @ jax.lax.map(lambda rows: gaps(objective, rows), scatter.y)),
-        at_designs.T,
-        at_data @ objective.shares,
-        independent_error(objective, scatter.y[nearest]),
-        (~scatter.fine).mean(),
-        0.0,
-    )
-
-
-def _without_noise(metric: Float[Array, "p p"], noise: Float[Array, "p p"]) -> Float[Array, "p p"]:
-    """What noise leaves of a metric, a fifth in any direction at least."""
-    root = jnp.linalg.cholesky(
-        metric + jnp.finfo(float).eps * jnp.trace(metric) * jnp.eye(len(metric))
-    )
-    half = jax.scipy.linalg.solve_triangular(root, noise, lower=True)
-    sizes, directions = jnp.linalg.eigh(jax.scipy.linalg.solve_triangular(root, half.T, lower=True))
-    kept = root @ (directions * jnp.sqrt(jnp.maximum(1 - sizes, _LEAST_KEPT))[None])
-    return kept @ kept.T
-
-
-def _rest(scatter: Scatter) -> Float[Array, "t t"]:
+def rest_of(scatter: Scatter) -> Float[Array, "t t"]:
     """What is left of an embedding once the polynomial is taken off, as mixtures of all."""
     fitted = jnp.linalg.pinv(scatter.regression) @ scatter.regression
     return jnp.eye(fitted.shape[0]) - fitted
@@ -283,7 +234,7 @@ def _rest(scatter: Scatter) -> Float[Array, "t t"]:
 
 def left_over(scatter: Scatter) -> Float[Array, ""]:
     """Σ_t |μ_t - its polynomial|²."""
-    rest = _rest(scatter)
+    rest = rest_of(scatter)
     return jnp.trace(rest @ scatter.products @ rest.T)
 
 
@@ -292,7 +243,7 @@ def is_too_wide(scatter: Scatter) -> Bool[Array, ""]:
     """Whether the polynomial misses more of the embeddings than jumps of the points explain."""
     left, count = left_over(scatter), scatter.products.shape[0]
     mean = jnp.eye(count) - 1 / count
-    jumps = independent_error(scatter.objective, scatter.y[0]) * jnp.trace(_rest(scatter))
+    jumps = independent_error(scatter.objective, scatter.y[0]) * jnp.trace(rest_of(scatter))
     total = jnp.trace(mean @ scatter.products @ mean.T)
     return (left > _POOR_FIT * total) & (left > 2 * jumps)
 

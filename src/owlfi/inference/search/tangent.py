@@ -36,7 +36,7 @@ class Tangent(NamedTuple):
     metric: Float[Array, "p p"]
     """⟨∂_a μ, ∂_b μ⟩, semi-definite."""
     alone: Float[Array, " p"]
-    """What of its diagonal each simulation has with itself: it falls as 1/m."""
+    """The share of its diagonal that each simulation has with itself: it falls as 1/m."""
     at_data: Float[Array, "p n"]
     """∂_a Σ_j w_j k(x_i, y_j) at each observation."""
     of_points: Float[Array, "p p"]
@@ -120,10 +120,13 @@ def _along_slopes(
     own = designs.weights.reshape(-1)[:size] * m / size if r else w
     at_places = along(lambda rows: k.row_sums(places, rows, own))
     at_designs = at_places[:, n:].reshape(len(slopes), r, m) * designs.weights[None]
+    metric = embedding_metric(objective.on(objective.points, w), y, slopes)
+    alone = metric_alone(k, w, y, slopes)
+    others = jnp.maximum(jnp.diag(metric) - alone, 0.0)
     return Tangent(
         hessian,
-        embedding_metric(objective.on(objective.points, w), y, slopes),
-        metric_alone(k, w, y, slopes),
+        metric,
+        alone / (alone + others + jnp.finfo(float).tiny),
         along(lambda rows: k.row_sums(x, rows, w)),
         size / m * covariance_of_points(along(lambda rows: gaps(objective, rows))),
         at_designs.sum(2),

@@ -17,8 +17,8 @@ from owlfi.inference.search.scatter import (
     is_too_wide,
     minimise_inside,
     scatter_around,
-    tangent_by_regression,
 )
+from owlfi.inference.search.tangent_by_regression import tangent_by_regression
 from owlfi.problem.spending import OutOfCallsError
 
 _FIRST_SPREAD = 0.5  # in widths of the prior

@@ -28,10 +28,10 @@ from owlfi.inference.search.scatter import (
     refit_inside,
     scatter_around,
     scatter_size,
-    tangent_by_regression,
 )
 from owlfi.inference.search.starts import Starts, coarsen, comparison_points
 from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
+from owlfi.inference.search.tangent_by_regression import tangent_by_regression
 from owlfi.inference.search.walk import Walk, as_minimum, end_walk, first_walk, walk, walk_near
 from owlfi.problem.spending import OutOfCallsError, keep_back
 
@@ -39,6 +39,8 @@ _LOOSE = 1e-4  # a rung need only lead to the next one
 _ROUGHLY = 1e-6  # so that scouts in one valley are seen to be there
 _SCOUTS = 3  # for each search on all points
 _SCOUT_POINTS = 64
+_PARTIES = 3  # of scouts, at most
+_KNOWN = 0.6  # places a scout, of which hardly one is missing
 _APART = 0.02  # widths of the prior, between places that are not the same
 _ROUNDS, _ROUNDS_A_RUNG = 12, 3
 _WIDENED, _WIDER = 2, 1.6  # how often, and how much wider each time
@@ -100,15 +102,20 @@ class BySlopes:
         """Where to begin: the best places that searches on few points came to, and their calls.
 
         Many searches on few points meet other minima that few searches on many points would miss.
+        Where most of them end at places of their own, there are others: more scouts set out.
         """
         if refined == 1:
             return begin_at_best(starts), 0
-        few = coarsen(objective, 1.0, _SCOUT_POINTS)
-        tried = np.asarray(starts.thetas)[: _SCOUTS * refined]
-        found = [self._lead(few, as_jax(start), starts.ladder, _ROUGHLY) for start in tried]
+        few, found = coarsen(objective, 1.0, _SCOUT_POINTS), list[Minimum]()
+        each = _SCOUTS * refined
+        for first in range(0, _PARTIES * each, each):
+            tried = np.asarray(starts.thetas)[first : first + each]
+            found += [self._lead(few, as_jax(start), starts.ladder, _ROUGHLY) for start in tried]
+            places = _tell_apart(objective, found)
+            if len(places) <= _KNOWN * len(found):
+                break
         calls = sum(int(minimum.calls) for minimum in found)
-        places = _tell_apart(objective, found)[:refined]
-        begun = tuple(Beginning(place, (1.0,)) for place in places)
+        begun = tuple(Beginning(place, (1.0,)) for place in places[:refined])
         return begun or begin_at_best(starts), calls
 
     def search_calls(self, objective: Objective) -> int:
