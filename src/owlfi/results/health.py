@@ -59,6 +59,16 @@ def tell_interruption(done: int, total: int, what: str) -> tuple[str, ...]:
     )
 
 
+def tell_failed_rows(share: float) -> tuple[str, ...]:
+    """Of simulations at the estimate that are left out; nothing where none is."""
+    if not share > 0:
+        return ()
+    return (
+        f"{share:.0%} of the simulations failed at the estimate (NaN or an error) and are left "
+        "out, as if their data could not have been observed; mend the generator",
+    )
+
+
 def _count_calls(frame: FrameType) -> int:
     """From the line of a user down to this frame, the frame included."""
     level = 1
