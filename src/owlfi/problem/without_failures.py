@@ -59,12 +59,12 @@ def without_failures(
 
 def find_failed(runs: Simulations) -> Bool[np.ndarray, "t m"]:
     """Which runs are NaN or infinite."""
-    return np.asarray(~np.isfinite(np.asarray(runs.y)).all(2))
+    return ~np.isfinite(np.asarray(runs.y)).all(2)
 
 
 def find_usable(failed: Bool[np.ndarray, "t m"], on_failure: str) -> Bool[np.ndarray, " t"]:
     """The thetas that remain; ValueError where none does."""
-    usable = ~failed.any(1) if on_failure == "reject" else ~failed.all(1)
+    usable = np.asarray(~failed.any(1) if on_failure == "reject" else ~failed.all(1))
     if not usable.any():
         others = ', or keep the other runs with on_failure="reweight"'
         raise ValueError(
