@@ -114,7 +114,7 @@ def test_thetas_at_which_the_simulator_fails_are_left_out_of_the_pilot(rule):
 
 
 def test_a_simulator_that_fails_everywhere_is_told():
-    with pytest.raises(ValueError, match="NaN or infinite for some u at all 12 thetas"):
+    with pytest.raises(ValueError, match="for most u at all 12 thetas"):
         owlfi.OptimallyWeighted(m=8).quadrature(KEY, owlfi.Problem(failing(2.0), [0.1, 0.2]))
 
 

@@ -29,6 +29,7 @@ from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts
 from owlfi.inference.search.ways import ByRegression
+from owlfi.problem.fresh_data import draw_data
 from owlfi.show.plots import null_histogram
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.procedure import Designs, Procedure
@@ -328,7 +329,7 @@ def test_adam_costs_what_the_plan_says():
 # Failures and bad input
 
 
-def test_failed_replicates_are_counted_and_only_make_p_larger():
+def test_other_rows_are_drawn_for_those_of_replicates_that_fail():
     """A model that breaks on rare noise, which the design has not seen."""
 
     def fragile(theta, u):
@@ -341,8 +342,21 @@ def test_failed_replicates_are_counted_and_only_make_p_larger():
         m=16, points=lambda key, m, _: owlfi.sobol(key, m, points), base_kernel=Matern(1.5, 1.0)
     )
     problem = Problem(simulator, old.observed, data_kernel=old.data_kernel)
-    with pytest.warns(owlfi.HealthWarning, match=r"of 99 fits to replicates failed and count as"):
+    with pytest.warns(owlfi.HealthWarning, match="less than 1% of the simulations failed"):
         test = goodness_of_fit(KEY, problem, rule, resamples=99)
+    assert test.about["failed"] == 0
+    assert np.isfinite(test.null).all()
+
+
+def test_failed_replicates_are_counted_and_only_make_p_larger(monkeypatch):
+    def fails_often(simulator, key, *settings):
+        fresh = draw_data(simulator, key, *settings)
+        bad = jax.random.uniform(key) < 0.1
+        return fresh._replace(rows=jnp.where(bad, jnp.nan, fresh.rows))
+
+    monkeypatch.setattr("owlfi.testing.goodness_of_fit.draw_data", fails_often)
+    with pytest.warns(owlfi.HealthWarning, match=r"of 99 fits to replicates failed and count as"):
+        test = goodness_of_fit(KEY, gaussian_problem(), RULE, resamples=99)
     assert 2 <= test.about["failed"] <= 50
     assert np.isinf(test.null).sum() == test.about["failed"]
     assert test.p_value >= (1 + test.about["failed"]) / 100
@@ -495,7 +509,7 @@ def test_failures_on_the_host_are_not_taken_for_a_constant_model():
     old = gaussian_problem()
     host = Simulator(fragile, owlfi.Normal(), ["mean"], prior=old.prior, on_host=True)
     problem, rule = Problem(host, old.observed), VStatistic(64, owlfi.sobol)
-    with pytest.warns(owlfi.HealthWarning, match="fits to replicates failed"):
+    with pytest.warns(owlfi.HealthWarning, match="2% of the simulations failed at the estimate"):
         goodness_of_fit(jax.random.key(3), problem, rule, resamples=19)
 
 

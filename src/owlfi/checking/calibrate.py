@@ -139,7 +139,8 @@ class _Trial(NamedTuple):
     def simulate(self, theta_key: Any, data_key: Any) -> tuple[Any, Any]:
         """Parameters, and data of them."""
         theta = as_jax(np.asarray(self.draw_theta(theta_key))[0])
-        return theta, draw_data(self.problem.simulator, data_key, theta, self.rows)
+        simulator, columns = self.problem.simulator, self.problem.observed.shape[1]
+        return theta, draw_data(simulator, data_key, theta, self.rows, columns).rows
 
     def run(self, number: int, times: int = 0) -> dict[str, Any]:
         """One data set, as plain numbers; why it failed where it did.

@@ -157,7 +157,8 @@ def _replicate(
     theta_key, data_key = split_key(key)
     thetas = _draw_thetas(theta_key, problem, result, count)
     pairs = zip(split_key(data_key, count), thetas, strict=True)
-    y = np.stack([draw_data(problem.simulator, k, as_jax(t), n) for k, t in pairs])
+    model, d = problem.simulator, problem.observed.shape[1]
+    y = np.stack([draw_data(model, k, as_jax(t), n, d).rows for k, t in pairs])
     good = y[np.isfinite(y).all((1, 2))]
     if len(good) < count / 2:
         raise ValueError(

@@ -34,7 +34,7 @@ from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations, simulate
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.problem.tuned_design import noise_of, retune_points
-from owlfi.problem.without_failures import check_way, without_failures
+from owlfi.problem.without_failures import check_way, find_failed, without_failures
 from owlfi.results import Posterior, announce
 
 _REDRAWN, _FEWEST_REDRAWN, _MOST_REDRAWN = 2048, 16, 64  # rows, or designs
@@ -92,7 +92,9 @@ def rejection_abc(
         rule.check_weighted("retune=True")
     theta_key, rule_key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(rule_key, problem)
-    runs = simulate_prior(theta_key, problem, quadrature, draws, progress=progress)
+    runs = simulate_prior(
+        theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
+    )
     runs = _retune(problem, runs) if retune else runs
     selected = _select(problem, runs, cut, adjust, on_failure, None)
     if not adjust:
@@ -196,7 +198,7 @@ def _select(
     on_failure: str,
     base_kernel: Kernel | None,
 ) -> _Selected:
-    failed = ~np.isfinite(np.asarray(simulations.y)).all(2)
+    failed = find_failed(simulations)
     measure = problem.simulator.measure
     runs = without_failures(
         simulations, failed, on_failure=on_failure, base_kernel=base_kernel, measure=measure
@@ -236,10 +238,12 @@ def _redraw(
     ends = problem.prior.bounds
     middle = from_real(to_real(adjusted.thetas, ends).mean(0), ends)
     count = _count_redrawn(rule)
-    others = rule.redraw(key, problem, runs.quadrature, count)
+    shared = runs.quadrature.points.ndim == 2  # where none of them failed
+    others = rule.redraw(key, problem, runs.quadrature, count) if shared else None
     if others is None:
         return None, 0
-    options: dict[str, Any] = {"check": False, "keep_failed": True}
+    columns = problem.observed.shape[1]
+    options: dict[str, Any] = {"check": False, "keep_failed": True, "columns": columns}
     own = simulate(problem.simulator, middle[None], runs.quadrature, **options)
     thetas = jnp.broadcast_to(middle, (count, len(middle)))
     more = simulate(problem.simulator, thetas, others, **options)

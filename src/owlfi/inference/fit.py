@@ -32,6 +32,7 @@ from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import OutOfCallsError, calls_made, keep_back, tell_rough
+from owlfi.weights.data_grams import are_enough
 
 
 class Fit(NamedTuple):
@@ -197,9 +198,11 @@ def _adapt(
         if whiten:
             problem, calls = whiten_data(jax.random.fold_in(key, 1), problem, theta)
         if retuned:
-            tune_key, y = jax.random.fold_in(key, 2), simulator.rows(theta, quadrature.points)
+            columns = problem.observed.shape[1]
+            y = simulator.attempt(theta, quadrature.points, columns)
             calls += len(y)
-            if np.isfinite(y).all():
+            if are_enough(y):
+                tune_key = jax.random.fold_in(key, 2)
                 quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
                 calls += quadrature.tuning_calls
         adapted = Stage(problem, quadrature)

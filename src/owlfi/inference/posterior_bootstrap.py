@@ -30,6 +30,7 @@ from owlfi.problem.simulations import simulate
 from owlfi.problem.spending import Expected, is_limited, limit_calls
 from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
+from owlfi.weights.data_grams import are_enough
 from owlfi.weights.quadrature import unweighted
 
 _CHUNK = 50  # fits between two moves of the progress bar
@@ -203,6 +204,19 @@ def _add_pseudo_samples(
     theta_key, noise_key = jax.random.split(key)
     thetas = problem.prior.sample(theta_key, count * extra)
     u = simulator.measure.sample(noise_key, count * extra)
-    runs = simulate(simulator, thetas, unweighted(u[:, None]), check=False)
+    columns, points = problem.observed.shape[1], unweighted(u[:, None])
+    runs = simulate(simulator, thetas, points, check=False, columns=columns, keep_failed=True)
     repeated = jnp.broadcast_to(problem.observed, (count, *problem.observed.shape))
-    return jnp.concatenate([repeated, runs.y.reshape(count, extra, -1)], 1), runs.calls
+    rows = _replace_failed(np.asarray(runs.y)[:, 0]).reshape(count, extra, columns)
+    return jnp.concatenate([repeated, rows], 1), runs.calls
+
+
+def _replace_failed(rows: Float[np.ndarray, "e d"]) -> Float[np.ndarray, "e d"]:
+    """Rows of the prior predictive that failed, by others that did not."""
+    if not are_enough(rows):
+        raise ValueError(
+            "y is NaN or infinite, or the generator raises, at most thetas of the prior, of which "
+            "prior_strength asks for data; mend the generator, narrow the prior, or leave it out"
+        )
+    fine, kept = np.isfinite(rows).all(1, keepdims=True), rows[np.isfinite(rows).all(1)]
+    return np.where(fine, rows, np.resize(kept, rows.shape))

@@ -1,6 +1,6 @@
 """Simulations at many thetas, and how far each is from the data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, simulate
 from owlfi.problem.spending import afford
+from owlfi.problem.without_failures import find_failed, find_usable
 from owlfi.results.health import tell_interruption
 from owlfi.weights.quadrature import Quadrature
 
@@ -25,15 +26,28 @@ def simulate_prior(
     quadrature: Quadrature,
     draws: int,
     *,
+    on_failure: str | None = None,
     progress: bool = False,
 ) -> Simulations:
-    """Simulations at draws from the prior; those that the rule was tuned to are the first."""
+    """Simulations at draws from the prior; those that the rule was tuned to are the first.
+
+    on_failure: what will become of runs that fail (see `without_failures`).
+
+    Raises ValueError where that leaves nothing of the first of them.
+    """
     known = problem.pilot(quadrature).at(slice(draws))
     missing = draws - len(known.thetas)
     if not missing:
         return known
     thetas, check = problem.prior.sample(key, missing), quadrature.pilot is None
-    more = simulate_in_chunks(problem, thetas, quadrature, check=check, progress=progress)
+
+    def look(first: Simulations) -> None:
+        if on_failure is not None:
+            find_usable(find_failed(known.join(first)), on_failure)
+
+    more = simulate_in_chunks(
+        problem, thetas, quadrature, check=check, look=look, progress=progress
+    )
     return known.join(more)
 
 
@@ -43,11 +57,13 @@ def simulate_in_chunks(
     quadrature: Quadrature,
     *,
     check: bool = True,
+    look: Callable[[Simulations], None] | None = None,
     progress: bool = False,
 ) -> Simulations:
     """Simulations at all thetas on one design, or at the first when interrupted or out of calls.
 
     check: see first that y is determined by theta and u.
+    look: at the first of several chunks, to raise ValueError before the others are made.
 
     Raises ValueError for simulations beyond memory.
     """
@@ -59,7 +75,7 @@ def simulate_in_chunks(
 
     def steps() -> Iterator[Simulations]:
         for number, part in enumerate(parts):
-            yield simulate(
+            made = simulate(
                 problem.simulator,
                 take_rows(thetas, part),
                 quadrature,
@@ -67,6 +83,9 @@ def simulate_in_chunks(
                 columns=d,
                 keep_failed=True,
             )
+            if look is not None and number == 0 and len(parts) > 1:
+                look(made)
+            yield made
 
     done = collect(steps(), len(parts), "Simulating", show=progress)
     runs = done[0].join(*done[1:])

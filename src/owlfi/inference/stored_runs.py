@@ -6,15 +6,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from owlfi._tools.arrays import take_rows
 from owlfi._tools.checks import brief
 from owlfi.kernels import Kernel
 from owlfi.measures import as_points
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.simulations import Simulations
+from owlfi.problem.tuned_design import usable_thetas
 from owlfi.weights.optimal import optimal_weights
-from owlfi.weights.pooled import pooled_weights
+from owlfi.weights.pooled import weigh_each
 from owlfi.weights.quadrature import Quadrature, unweighted
-from owlfi.weights.tuned import tuned_weights
+from owlfi.weights.tuned import weigh_runs
 
 
 def stored_simulations(
@@ -49,7 +51,7 @@ def stored_simulations(
             f"y must have shape {expected} (thetas, points, columns of the observations) and u one "
             f"design or one a theta, got y {y.shape} and u {u.shape}"
         )
-    quadrature = _weigh(problem, u, y, base_kernel)
+    quadrature = _weigh(problem, thetas, u, y, base_kernel)
     return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
 
 
@@ -60,7 +62,9 @@ def _numbers(y: Any) -> Array:
         raise ValueError(f"y must be an array of numbers, got {brief(y)}") from error
 
 
-def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | None) -> Quadrature:
+def _weigh(
+    problem: Problem, thetas: Array, u: Array, y: Array, base_kernel: Kernel | str | None
+) -> Quadrature:
     if base_kernel is None:
         return unweighted(u)
     measure = problem.simulator.measure
@@ -70,5 +74,6 @@ def _weigh(problem: Problem, u: Array, y: Array, base_kernel: Kernel | str | Non
         raise ValueError(
             f"base_kernel must be 'tuned', a kernel on u, or left out, got {brief(base_kernel)}"
         )
-    tune = tuned_weights if u.ndim == 2 else pooled_weights
-    return tune(problem.data_kernel, measure, u, y)
+    if u.ndim == 3:
+        return weigh_each(problem.data_kernel, measure, u, y)
+    return weigh_runs(problem.data_kernel, measure, u, take_rows(y, usable_thetas(y, thetas)))

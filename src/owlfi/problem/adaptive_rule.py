@@ -17,12 +17,12 @@ from owlfi.problem.rules import Rule, as_system
 from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, as_simulations, simulate
 from owlfi.problem.tuned_design import (
     MOST_NOISE,
-    finite_thetas,
     in_coordinates,
     learn_for,
     learning_calls,
     learns,
     noise_of,
+    usable_thetas,
     with_pilot,
 )
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
@@ -40,7 +40,7 @@ class Adaptive(Rule):
     coordinates: as of `OptimallyWeighted`; learned ones come from simulations of their own, and s
         is then the number of directions that c sees.
 
-    Raises ValueError where the simulations fail at every theta.
+    Raises ValueError where most simulations fail at every theta.
 
     >>> Adaptive(m=100).m
     100
@@ -83,8 +83,8 @@ class Adaptive(Rule):
                 keep_failed=True,
             )
             calls += runs.calls
-            kept = finite_thetas(runs.y, thetas)
             new = np.asarray(runs.y)
+            kept = usable_thetas(np.concatenate([*y, new], 1), thetas)
             factors = (
                 spread_factors(problem.data_kernel, problem.observed, new)
                 if factors is None
@@ -92,7 +92,7 @@ class Adaptive(Rule):
             )
             thetas, factors = thetas[kept], factors[kept]
             y = [part[kept] for part in (*y, new)]
-            design = _of_thetas(design, kept).tell(u, factors * y[-1])
+            design = _of_thetas(design, kept).join(u, as_jax(factors * y[-1]))
         pilot = Pilot(thetas, as_jax(np.concatenate(y, 1)), calls)
         return in_coordinates(with_pilot(design.quadrature(), pilot), noise)
 
@@ -108,7 +108,7 @@ def continue_design(
     `ask()` gives the points. Until there are 32, or 3 a coordinate, they are Sobol points; from
     then on those that lower the error by the most.
 
-    Raises ValueError for points of each theta's own, and where a run failed at every theta.
+    Raises ValueError for points of each theta's own, and where most runs failed at every theta.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k()
@@ -126,14 +126,14 @@ def continue_design(
             f"runs have points of each theta's own, shape {points.shape}; the next points serve "
             "all thetas, so give runs on one design (m, s)"
         )
-    kept = finite_thetas(runs.y, runs.thetas)
+    kept = usable_thetas(runs.y, runs.thetas)
     found = np.asarray(problem.squared_mmd(runs.y[kept], runs.quadrature))
     y = np.asarray(runs.y)[kept[np.argsort(found, kind="stable")[:_NEAREST]]]
     k, x = problem.data_kernel, problem.observed
     design = adaptive_design(key, k, measure, as_count("more", more))
     sequence = jnp.concatenate([points, design.sequence])
     design = eqx.tree_at(lambda d: d.sequence, design, sequence)
-    return design.tell(points, spread_factors(k, x, y) * y)
+    return design.join(points, as_jax(spread_factors(k, x, y) * y))
 
 
 def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:

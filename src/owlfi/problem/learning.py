@@ -16,6 +16,7 @@ from owlfi.points.sequences import sobol
 from owlfi.problem.pilot_spread import spread_factors, spread_of
 from owlfi.problem.simulations import as_thetas, simulate
 from owlfi.problem.simulator import Simulator, as_simulator
+from owlfi.weights.data_grams import are_enough
 from owlfi.weights.directions import bound_slopes, leading_directions, regress_directions, rotate
 from owlfi.weights.quadrature import unweighted
 
@@ -88,9 +89,9 @@ def learn_from_runs(
 ) -> Measure:
     """The noise in coordinates found by regression, as it was given where that explains nothing.
 
-    u, y: runs at some thetas, on one design or each on its own.
+    u, y: runs at some thetas, on one design or each on its own; rows that failed are left out.
     """
-    kept = np.isfinite(y).all((1, 2))
+    kept = are_enough(y)
     if not kept.any():
         return measure.law
     designs = np.broadcast_to(u, (len(y), *u.shape[-2:]))[kept]

@@ -37,8 +37,9 @@ def _see(k: Kernel, rows: Float[Array, "n d"]) -> Float[Array, "n e"]:
 
 
 def spread_of(rows: Float[np.ndarray | Array, "m e"], otherwise: float) -> float:
-    """The typical distance of rows, or another number where they have none."""
+    """The typical distance of rows that are finite, or another number where they have none."""
+    fine = np.isfinite(rows).all(1)
     try:
-        return float(typical_distance(as_jax(rows)))
-    except ValueError:  # all rows are equal, or not finite
+        return float(typical_distance(as_jax(np.asarray(rows)[fine])))
+    except ValueError:  # all rows are equal, or none is left
         return otherwise

@@ -213,7 +213,7 @@ class OptimallyWeighted(Rule):
     weights serve every theta: at those where y is too rough in u for any weights, tuned ones raise
     the error of equal ones by at most a factor of 4 (m Σ w_i² ≤ 16).
 
-    Raises ValueError for another word; when applied, where the simulations fail at every theta.
+    Raises ValueError for another word; when applied, where most simulations fail at every theta.
 
     >>> OptimallyWeighted(m=64, base_kernel="median").m
     64

@@ -173,15 +173,16 @@ def check_determined(
 ) -> int:
     """See that y is determined by theta and u: two rows together, and each on its own.
 
-    thetas: the first of them at which y has finite values serves; three are tried at most.
+    thetas: the first of them at which y has finite values serves; three are tried at most, each
+        on other points.
     columns: how many y should have.
 
     Returns the rows that it took. Raises ValueError where a row comes out differently alone or in
     another place, y has other columns, or, as the generator did, where that fails at all thetas.
     """
-    pair = as_jax(np.concatenate([u, u])[:2])  # a single point beside itself
+    pairs = np.resize(u, (_TRIED, 2, u.shape[1]))  # a single point beside itself
     calls, errors = 0, []
-    for theta in map(as_jax, np.asarray(thetas)[:_TRIED]):
+    for theta, pair in zip(map(as_jax, np.asarray(thetas)), map(as_jax, pairs), strict=False):
         try:
             together = np.asarray(_run_once(simulator, theta, pair))
         except Exception as error:  # whatever it raises there, it may not elsewhere
@@ -217,7 +218,12 @@ def _check_rows(
     seconds = np.inf
     for row, expected in zip(np.asarray(pair), together, strict=True):
         begun = perf_counter()
-        alone = np.asarray(_run_once(simulator, theta, as_jax(row[None])))[0]
+        try:
+            alone = np.asarray(_run_once(simulator, theta, as_jax(row[None])))[0]
+        except Exception:
+            if np.isfinite(expected).any():
+                raise
+            continue  # as it did beside another row
         seconds = min(seconds, perf_counter() - begun)  # the first may be compiled
         if alone.shape != expected.shape:
             raise ValueError(

@@ -14,16 +14,17 @@ from owlfi.problem.learning import SLOPE_ROWS, Learned, learn_coordinates, learn
 from owlfi.problem.pilot_spread import spread_factors
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import simulate
+from owlfi.weights.data_grams import are_enough
 from owlfi.weights.directions import FEWEST_COORDINATES, MOST_GIVEN
 from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
-from owlfi.weights.tuned import tuned_weights
+from owlfi.weights.tuned import weigh_runs
 
 Points = Callable[[Key[Array, ""], int, Any], Float[Array, "m s"]]
 MOST_NOISE = 16.0  # where y is too rough for weights, they cost at most 4 times the error
 
 
 class Runs(NamedTuple):
-    """Simulations on one design at the thetas where all are finite."""
+    """Simulations on one design at the thetas where enough are finite."""
 
     u: Float[Array, "m s"]
     thetas: Float[np.ndarray, "t p"]
@@ -92,7 +93,7 @@ def retune_design(
     new = points(point_key, len(u), measure)
     rows = problem.simulator.attempt(theta, new, y.shape[1])
     calls = learned.calls + len(new)
-    if not np.isfinite(rows).all():
+    if not are_enough(rows):
         return _count(kept, theta, y, calls)
     moved = retune_points(eqx.tree_at(lambda q: q.points, quadrature, new), problem, measure, rows)
     if _estimated_excess(kept) < _estimated_excess(moved):
@@ -112,7 +113,7 @@ def retune_points(
     # As many copies as the pilot has thetas: what was compiled for it serves again.
     samples = y if known is None else np.broadcast_to(y, (len(known.thetas), *y.shape))
     k, u = problem.data_kernel, quadrature.points
-    return in_coordinates(tuned_weights(k, measure, u, samples, most_noise=MOST_NOISE), measure)
+    return in_coordinates(weigh_runs(k, measure, u, samples, MOST_NOISE), measure)
 
 
 def noise_of(problem: Problem, quadrature: Quadrature) -> Measure:
@@ -149,34 +150,34 @@ def _estimated_excess(quadrature: Quadrature) -> float:
 
 
 def run_design(problem: Problem, u: Float[Array, "m s"], thetas: Float[Array, "t p"]) -> Runs:
-    """Raises ValueError where the simulations fail at every theta."""
+    """Raises ValueError where most simulations fail at every theta."""
     columns = problem.observed.shape[1]
     runs = simulate(problem.simulator, thetas, unweighted(u), columns=columns, keep_failed=True)
-    kept = finite_thetas(runs.y, thetas)
+    kept = usable_thetas(runs.y, thetas)
     return Runs(u, np.asarray(thetas)[kept], np.asarray(runs.y)[kept], runs.calls)
 
 
 def _tune(problem: Problem, measure: Measure, runs: Runs, calls: int) -> Quadrature:
     rows = spread_factors(problem.data_kernel, problem.observed, runs.y) * runs.y
-    k, bound = problem.data_kernel, MOST_NOISE
-    quadrature = tuned_weights(k, measure, runs.u, rows, most_noise=bound)
+    quadrature = weigh_runs(problem.data_kernel, measure, runs.u, rows, MOST_NOISE)
     pilot = Pilot(as_jax(runs.thetas), as_jax(runs.y), calls)
     return in_coordinates(with_pilot(quadrature, pilot), measure)
 
 
-def finite_thetas(y: Float[Array, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
-    """Which thetas gave finite numbers at all points.
+def usable_thetas(y: Float[Array | np.ndarray, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
+    """Which thetas gave finite numbers at so many points that these stand for all.
 
     Raises ValueError where none did.
     """
-    finite = np.isfinite(y).all((1, 2))
-    if not finite.any():
+    usable = are_enough(y)
+    if not usable.any():
         raise ValueError(
-            f"y is NaN or infinite for some u at all {len(thetas)} thetas of the prior that were "
-            f"tried, such as {np.asarray(thetas[0])}; mend the generator, narrow the prior, or "
-            "use VStatistic or base_kernel='median', which simulate nothing beforehand"
+            f"y is NaN or infinite, or the generator raises, for most u at all {len(thetas)} "
+            f"thetas of the prior that were tried, such as {np.asarray(thetas[0])}; mend the "
+            "generator, narrow the prior, or use VStatistic or base_kernel='median', which "
+            "simulate nothing beforehand"
         )
-    return np.flatnonzero(finite)
+    return np.flatnonzero(usable)
 
 
 def with_pilot(quadrature: Quadrature, pilot: Pilot) -> Quadrature:

@@ -3,13 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
 from owlfi._tools.checks import as_kind, brief
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
 from owlfi.problem.simulations import Simulations
+from owlfi.weights.data_grams import LEAST_FINE
 from owlfi.weights.optimal import optimal_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
 
@@ -29,13 +32,12 @@ def without_failures(
 
     They say in their `warnings` what is left out.
 
-    on_failure: "reject" leaves out each theta with a failed run; "reweight" keeps it, with optimal
-        weights for the points that remain and weight 0 for the others.
-    base_kernel, measure: c and the measure of u, for "reweight" of other weights than
-        equal ones.
+    on_failure: "reject" leaves out each theta with a failed run; "reweight" keeps it, with weight 0
+        for the points that failed, which the others share in proportion to their own.
+    base_kernel, measure: c and the measure of u, for "reweight" by optimal weights of the points
+        that remain.
 
-    Raises ValueError for another way, where nothing remains, and for a U-statistic or weights
-    without their kernel to "reweight".
+    Raises ValueError for another way, where nothing remains, and for a U-statistic to "reweight".
 
     >>> from owlfi.weights.quadrature import unweighted
     >>> u = unweighted(jnp.array([[0.2], [0.8]]))
@@ -49,15 +51,28 @@ def without_failures(
         as_kind("base_kernel", base_kernel, Kernel, "a kernel such as SquaredExponential(1.0)")
     if not failed.any():
         return runs
-    usable = ~failed.any(1) if on_failure == "reject" else ~failed.all(1)
-    if not usable.any():
-        raise ValueError(
-            f"no theta is left: {failed.sum()} of {failed.size} runs failed, at least one at each "
-            "theta; mend the simulator or narrow the range of theta"
-        )
+    usable = find_usable(failed, on_failure)
     told = (*runs.warnings, *tell_lost(int((~usable).sum()), len(usable)))
     kept, holes = replace(runs.at(usable), warnings=told), failed[usable]
     return _reweight(kept, holes, base_kernel, measure) if holes.any() else kept
+
+
+def find_failed(runs: Simulations) -> Bool[np.ndarray, "t m"]:
+    """Which runs are NaN or infinite."""
+    return ~np.isfinite(np.asarray(runs.y)).all(2)
+
+
+def find_usable(failed: Bool[np.ndarray, "t m"], on_failure: str) -> Bool[np.ndarray, " t"]:
+    """The thetas that remain; ValueError where none does."""
+    usable = np.asarray(~failed.any(1) if on_failure == "reject" else ~failed.all(1))
+    if not usable.any():
+        others = ', or keep the other runs with on_failure="reweight"'
+        raise ValueError(
+            f"no theta is left: {failed.sum():,} of {failed.size:,} runs failed, at least one at "
+            "each theta; mend the simulator, narrow the range of theta"
+            f"{'' if failed.all() else others}"
+        )
+    return usable
 
 
 def check_way(on_failure: str) -> None:
@@ -95,11 +110,11 @@ def _reweight(
         raise ValueError('a U-statistic has no weights; use on_failure="reject"')
     t, m = failed.shape
     points = np.broadcast_to(q.points, (t, *q.points.shape[-2:]))
-    weights = np.zeros((t, m))
+    known, weights = np.broadcast_to(q.weights, (t, m)), np.zeros((t, m))
     scalars = np.empty((3, t))
     for i in range(t):
         good = ~failed[i]
-        part = _weigh(q, points[i][good], base_kernel, measure)
+        part = _weigh(known[i], good, points[i], base_kernel, measure)
         weights[i, good], scalars[:, i] = part.weights, _scalars(part)
     quadrature = Quadrature(jnp.asarray(points), jnp.asarray(weights), *jnp.asarray(scalars))
     y = _fill(runs.y, failed)
@@ -108,15 +123,19 @@ def _reweight(
 
 
 def _weigh(
-    q: Quadrature, points: np.ndarray, base_kernel: Kernel | None, measure: Measure | None
+    weights: np.ndarray,
+    good: np.ndarray,
+    points: np.ndarray,
+    base_kernel: Kernel | None,
+    measure: Measure | None,
 ) -> Quadrature:
+    """Of the good points: optimal weights, or their own with those of the others."""
     if base_kernel is not None and measure is not None:
-        return optimal_weights(base_kernel, measure, points)
-    if not np.allclose(q.weights, 1 / q.m, rtol=1e-12, atol=0):
-        raise ValueError(
-            'on_failure="reweight" needs the base kernel c of the weights; give base_kernel='
-        )
-    return unweighted(jnp.asarray(points))
+        return optimal_weights(base_kernel, measure, points[good])
+    equal, held, total = unweighted(jnp.asarray(points[good])), weights[good], weights.sum()
+    if held.sum() < LEAST_FINE * total:  # the failed ones had most of it
+        return equal
+    return eqx.tree_at(lambda q: q.weights, equal, jnp.asarray(held * (total / held.sum())))
 
 
 def _fill(y: Any, failed: np.ndarray) -> Any:

@@ -13,6 +13,7 @@ from owlfi.results.result import Result
 Kind = TypeVar("Kind", bound=Result)
 
 _BETWEEN = ("owlfi", "jaxtyping", "beartype")  # no lines of users; the others check annotations
+_ROUNDED = 0.01  # shares below
 
 
 class HealthWarning(UserWarning):
@@ -56,6 +57,17 @@ def tell_interruption(done: int, total: int, what: str) -> tuple[str, ...]:
     return (
         f"{why}: {done:,} of {total:,} {what} are finished, and the result is of these alone; "
         f"{'allow more' if allowed else 'call it again'} for all of them",
+    )
+
+
+def tell_failed_rows(share: float) -> tuple[str, ...]:
+    """Of simulations at the estimate that are left out; nothing where none is."""
+    if not share > 0:
+        return ()
+    many = f"{share:.0%}" if share >= _ROUNDED else "less than 1%"
+    return (
+        f"{many} of the simulations failed at the estimate (NaN or an error) and are left out, as "
+        "if their data could not have been observed; mend the generator",
     )
 
 

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.testing.procedure import Designs
 from owlfi.testing.settings import Settings
+from owlfi.weights.data_grams import are_enough
 from owlfi.weights.quadrature import Quadrature
 
 _CHECKED = 3  # thetas, where y may show that theta and u determine it
@@ -67,11 +67,11 @@ def retune_designs(
     for factor, part in zip(settings.factors, drawn.by_factor, strict=True):
         stretched, tuned = problem.stretch(factor) if factor != 1 else problem, []
         for number, quadrature in enumerate(part):
-            y = problem.simulator.rows(theta, quadrature.points)
+            y = problem.simulator.attempt(theta, quadrature.points, problem.observed.shape[1])
             own = jax.random.fold_in(key, number)  # the same points for every lengthscale
-            fine = bool(np.isfinite(np.asarray(y)).all())
-            new = rule.retune(own, quadrature, stretched, theta, y) if fine else quadrature
-            calls += len(y) + (new.tuning_calls if fine else 0)
+            usable = bool(are_enough(y))
+            new = rule.retune(own, quadrature, stretched, theta, y) if usable else quadrature
+            calls += len(y) + (new.tuning_calls if usable else 0)
             tuned.append(new)
         by_factor.append(tuned)
         usual = tuned if factor == 1 else usual

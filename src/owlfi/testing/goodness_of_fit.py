@@ -25,7 +25,7 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
-from owlfi.results.health import tell_interruption
+from owlfi.results.health import tell_failed_rows, tell_interruption
 from owlfi.testing.cost import plan_goodness_of_fit
 from owlfi.testing.draw_designs import Drawn, draw_designs, retune_designs
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
@@ -126,13 +126,13 @@ def goodness_of_fit(
     observed = _refit_observed(observed_key, problem, procedure, starts)
     refined_key = jax.random.fold_in(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])
-    replicates = _replicate(key, problem, procedure, law, settings.resamples, progress)
+    replicates, lost = _replicate(key, problem, procedure, law, settings.resamples, progress)
     check_level(len(replicates.theta), level)
-    calls = drawn.calls + starts.calls + more + len(replicates.theta) * len(problem.observed)
+    calls = drawn.calls + starts.calls + more
     calls += int(sum(refit.calls for refit in observed) + replicates.calls.sum())
     test = _judge(problem, procedure, observed[-1], replicates, settings.level, calls)
     told = _tell(test, bool(observed[-1].converged), len(problem.observed), settings.resamples)
-    known = (*problem.warnings, *drawn.first.warnings)
+    known = (*problem.warnings, *drawn.first.warnings, *tell_failed_rows(float(lost.mean())))
     return announce(replace(test, warnings=(*known, *told)))
 
 
@@ -186,16 +186,20 @@ def _replicate(
     theta: Array,
     count: int,
     progress: bool,
-) -> Refit:
-    """The procedure on data simulated at theta; those finished when interrupted."""
-    simulator, n = problem.simulator, len(problem.observed)
+) -> tuple[Refit, Float[np.ndarray, " b"]]:
+    """The procedure on data simulated at theta, and the shares of these that failed.
 
-    def replicate(number: int) -> Refit:
+    Those finished when interrupted.
+    """
+    simulator, (n, d) = problem.simulator, problem.observed.shape
+
+    def replicate(number: int) -> tuple[Refit, np.ndarray]:
         own = _own_keys(key, number)
-        x = draw_data(simulator, own[0], theta, n)
-        return procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
+        x, failed, calls = draw_data(simulator, own[0], theta, n, d)
+        refit = procedure.refit(own[1], x, _choose_kernel(problem, x), theta)
+        return refit._replace(calls=refit.calls + calls), np.array(failed)
 
-    def steps() -> Iterator[Refit]:
+    def steps() -> Iterator[tuple[Refit, np.ndarray]]:
         if simulator.runtime.threads == 1:
             yield from map(replicate, range(count))
             return

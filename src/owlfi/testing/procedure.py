@@ -103,13 +103,15 @@ def _refit(procedure: Procedure, key: Key[Array, ""], x: Array, k: Kernel, start
     best = procedure.search.minimise(search_key, objective, bank, starts)
     simulator = objective.simulator
     points = designs.statistic_points[j]
-    y = procedure.runtime.map(lambda u: simulator.rows(best.theta, u), points)
+    columns = x.shape[1]
+    y = procedure.runtime.map(lambda u: simulator.attempt(best.theta, u, columns), points)
     weights = designs.statistic_weights[j]
     values = _compare(data, procedure.factors, y, weights)
     if procedure.views:
         usual = procedure.factors.index(1.0)
         rows = y[usual if len(y) > 1 else 0]
-        values = jnp.concatenate([values, _compare_views(data, rows, weights[usual])])
+        kept = eqx.tree_at(lambda o: o.weights, data, weights[usual]).finished(rows)
+        values = jnp.concatenate([values, _compare_views(data, kept.y, kept.weights)])
     failed = ~(jnp.isfinite(best.value) & jnp.isfinite(values).all())
     calls = best.calls + designs.statistic_calls
     values = jnp.where(failed, jnp.inf, values)

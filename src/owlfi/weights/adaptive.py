@@ -25,7 +25,7 @@ from owlfi.weights.certificate import Verdict
 from owlfi.weights.coordinates import coordinate_systems, count_seen
 from owlfi.weights.kernel_fit import FAMILIES
 from owlfi.weights.quadrature import Quadrature
-from owlfi.weights.tuned import FEWEST, Tuning, tune, tuned_weights
+from owlfi.weights.tuned import FEWEST, Tuning, tune, weigh_runs
 
 _CANDIDATES = 2048  # for each spread
 _MOST_NUMBERS = 2**22  # of the candidates
@@ -116,7 +116,10 @@ class AdaptiveDesign(eqx.Module):
         """
         u = as_points("u", u, self.measure)
         rows = as_rows("y", y, batched=True)
-        rows = rows[None] if rows.ndim == 2 else rows
+        return self.join(u, rows[None] if rows.ndim == 2 else rows)
+
+    def join(self, u: Float[Array, "count s"], rows: Float[Array, "t rows d"]) -> "AdaptiveDesign":
+        """The same with NaN in rows that failed, at most half of those at each theta."""
         if rows.shape[1] != len(u):
             raise ValueError(f"y must have a row for each of the {len(u)} points, got {rows.shape}")
         if self.y is not None:
@@ -138,7 +141,7 @@ class AdaptiveDesign(eqx.Module):
             raise ValueError("no run is done yet; ask() for points, and tell(u, y) what they gave")
         if len(self.points) < FEWEST or not self._in_sequence().any():
             known = self.data_kernel, self.measure, self.points, self.y
-            return tuned_weights(*known, most_noise=self.most_noise)
+            return weigh_runs(*known, self.most_noise)
         return jax.tree.map(lambda leaf: leaf[0], self._tuned(self.y).quadrature)
 
 

@@ -65,10 +65,14 @@ def regress_directions(
 
     What is regressed are the leading features of a squared exponential on the rows, whose large
     deviations count less, too. Each theta is centred, so that thetas share features.
+    seen: NaN in rows that failed, which are left out.
     """
     t, m, n = scores.shape
-    rows = (seen - seen.mean(1, keepdims=True)).reshape(t * m, -1)
-    chosen = np.arange(t * m)[:: -(-t * m // _MOST_ROWS)]
+    fine = np.isfinite(seen).all(2)
+    held = np.where(fine[..., None], seen, 0.0)
+    means = held.sum(1, keepdims=True) / np.maximum(fine.sum(1), 1)[:, None, None]
+    rows, kept = (held - means).reshape(t * m, -1), np.flatnonzero(fine)
+    chosen = kept[:: max(1, -(-len(kept) // _MOST_ROWS))]
     slopes = _regress(scores.reshape(t * m, n)[chosen], _features(rows[chosen]))
     return None if slopes is None else leading_directions(slopes)
 

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.bfgs import minimise
 from owlfi._tools.checks import as_rows
 from owlfi._tools.programs import compile_quickly
-from owlfi.kernels import as_kernel
+from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict, without_estimate
 from owlfi.weights.coordinates import System, coordinate_systems
+from owlfi.weights.data_grams import are_enough, data_gram
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     Criterion,
@@ -57,28 +59,39 @@ def pooled_weights(data_kernel: Any, measure: Any, points: Any, y: Any) -> Quadr
     """
     measure = as_measure(measure)
     u = as_points("points", points, measure, batched=True)
-    rows = as_rows("y", y, batched=True)
-    if u.ndim != 3 or rows.shape[:-1] != u.shape[:-1] or u.shape[1] < FEWEST:
+    return weigh_each(as_kernel(data_kernel), measure, u, as_rows("y", y, batched=True))
+
+
+def weigh_each(
+    k: Kernel, measure: Measure, u: Float[Array, "..."], y: Float[Array, "..."]
+) -> Quadrature:
+    """The same, where rows of y that failed are NaN (see `data_grams`).
+
+    Thetas at which most did say nothing of the kernel; their errors are NaN.
+    """
+    if u.ndim != 3 or y.shape[:-1] != u.shape[:-1] or u.shape[1] < FEWEST:
         raise ValueError(
             "points must have shape (t, m, s) and y (t, m, d), a design of at least "
-            f"{FEWEST} points for each theta, got {u.shape} and {rows.shape}"
+            f"{FEWEST} points for each theta, got {u.shape} and {y.shape}"
         )
-    k, noise = as_kernel(data_kernel), _LEAST_NUGGET * jnp.eye(u.shape[1])
+    usable = np.flatnonzero(are_enough(y))
+    noise = _LEAST_NUGGET * jnp.eye(u.shape[1])
     # The same noise in K as in C, or smooth simulations would look smoother than any kernel.
-    grams = jax.lax.map(lambda sample: k.gram(sample, sample) + noise, rows)
-    best = min(_fit_all(measure, u, grams[:, None]), key=lambda fit: fit.unexplained)
-    if not best.unexplained <= LARGEST_UNEXPLAINED:
+    grams = jax.lax.map(lambda sample: data_gram(k, sample) + noise, take_rows(y, usable))
+    fits = _fit_all(measure, take_rows(u, usable), grams[:, None]) if len(usable) else []
+    best = min(fits, key=lambda fit: fit.unexplained, default=None)
+    if best is None or not best.unexplained <= LARGEST_UNEXPLAINED:
         return with_certificate(unweighted(u), without_estimate(u, Verdict.UNEXPLAINED))
-    quadrature = _weigh(best)
-    certificate = _certify(best, quadrature)
+    quadrature = _weigh(best, coordinate_systems(measure, u)[best.system].points)
+    certificate = _certify(best, quadrature, usable)
     return with_certificate(eqx.tree_at(lambda q: q.points, quadrature, u), certificate)
 
 
 class _PooledFit(NamedTuple):
     """One kernel in one system of coordinates, assessed at each design."""
 
+    system: int
     law: Measure
-    points: Float[Array, "t m s"]
     grams: Float[Array, "t 1 m m"]
     found: KernelFit
 
@@ -91,14 +104,14 @@ class _PooledFit(NamedTuple):
 def _fit_all(measure: Measure, u: Array, grams: Float[Array, "t 1 m m"]) -> list[_PooledFit]:
     """Every family in every system of coordinates."""
 
-    def fit(system: System, family: int) -> _PooledFit:
+    def fit(number: int, system: System, family: int) -> _PooledFit:
         widths, ends = as_jax(system.widths), as_jax(system.outermost)
         found = _fit(jnp.array(family), system.points, widths, grams, ends)
-        return _PooledFit(system.law, system.points, grams, found)
+        return _PooledFit(number, system.law, grams, found)
 
     return [
-        fit(system, family)
-        for system in coordinate_systems(measure, u)
+        fit(number, system, family)
+        for number, system in enumerate(coordinate_systems(measure, u))
         for family in range(len(families_in(system.law.dim)))
     ]
 
@@ -124,24 +137,29 @@ def _fit(family: Array, points: Array, widths: Array, grams: Array, ends: Array)
     return jax.vmap(assess_design)(points, grams, ends)
 
 
-def _weigh(fit: _PooledFit) -> Quadrature:
+def _weigh(fit: _PooledFit, points: Float[Array, "t m s"]) -> Quadrature:
     """By the fitted kernel, as weights come: all thetas speak for it."""
     found = fit.found
     base_kernel = FAMILIES[int(found.family[0])](found.lengthscale[0]) + found.constant[0]
-    return optimal_weights(base_kernel, fit.law, fit.points, nugget=float(found.nugget[0]))
+    return optimal_weights(base_kernel, fit.law, points, nugget=float(found.nugget[0]))
 
 
-def _certify(fit: _PooledFit, quadrature: Quadrature) -> Certificate:
-    found = fit.found
+def _certify(fit: _PooledFit, quadrature: Quadrature, usable: Int[np.ndarray, " g"]) -> Certificate:
+    """usable: the thetas that the kernel was fitted to."""
+    found, (t, m) = fit.found, quadrature.weights.shape
+
+    def of_all(each: Float[Array, " g"]) -> Float[Array, " t"]:
+        return jnp.full(t, jnp.nan).at[usable].set(each)
+
     noise = quadrature.nugget * (quadrature.weights**2).sum(-1)
     # Of one process: a variance for each theta would rest on its few points.
     excess = found.variance.mean() * (quadrature.squared_worst_case_error + noise)
     return Certificate(
         excess * jnp.maximum(found.tails.mean(), 1.0),
-        constant_errors(fit.grams, equal_shares(fit.points[0]))[:, 0] / fit.points.shape[1],
-        found.unexplained,
-        found.tails,
-        found.lengthscale,
-        found.family,
+        of_all(constant_errors(fit.grams, jnp.full(m, 1 / m))[:, 0] / m),
+        of_all(found.unexplained),
+        of_all(found.tails),
+        jnp.broadcast_to(found.lengthscale[:1], (t, found.lengthscale.shape[1])),
+        jnp.broadcast_to(found.family[:1], (t,)),
         jnp.full(len(excess), int(Verdict.WEIGHTED)),
     )

@@ -23,6 +23,7 @@ from owlfi.weights.certificate import (
     Verdict,
 )
 from owlfi.weights.coordinates import coordinate_systems, stack_systems
+from owlfi.weights.data_grams import data_grams
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     KernelFit,
@@ -75,16 +76,28 @@ def tuned_weights(
     """
     k, measure = as_kernel(data_kernel), as_measure(measure)
     u = as_points("points", points, measure, batched=True)
-    samples = _as_samples(u, as_rows("y", y, batched=True))
+    rows = as_rows("y", y, batched=True)
+    return weigh_runs(k, measure, u, rows, as_bound("most_noise", most_noise))
+
+
+def weigh_runs(
+    data_kernel: Kernel,
+    measure: Measure,
+    u: Float[Array, "... m s"],
+    y: Float[Array | np.ndarray, "..."],
+    most_noise: float = jnp.inf,
+) -> Quadrature:
+    """The same of checked arguments, where rows of y that failed are NaN (see `data_grams`).
+
+    At least half of them must not be, at each theta.
+    """
+    samples = _as_samples(u, y)
     if not measure.smooth:
         return unweighted_because(u, Verdict.SEED, independent=True)
     if u.shape[-2] < FEWEST:
         return unweighted_because(u, Verdict.TOO_FEW)
-    designs, bound = (
-        as_jax(np.asarray(u).reshape(-1, *u.shape[-2:])),
-        as_bound("most_noise", most_noise),
-    )
-    tuned = tune(k, measure, designs, samples, most_noise=bound).quadrature
+    designs = as_jax(np.asarray(u).reshape(-1, *u.shape[-2:]))
+    tuned = tune(data_kernel, measure, designs, samples, most_noise=most_noise).quadrature
     return _map_leaves(lambda leaf: leaf.reshape(u.shape[:-2] + leaf.shape[1:]), tuned)
 
 
@@ -93,7 +106,7 @@ def _map_leaves(function: Callable[..., np.ndarray], *trees: Tree) -> Tree:
     return jax.tree.map(lambda *leaves: as_jax(function(*map(np.asarray, leaves))), *trees)
 
 
-def _as_samples(u: Array, y: Array) -> Float[Array, "b t m d"]:
+def _as_samples(u: Array, y: Array | np.ndarray) -> Float[Array, "b t m d"]:
     batch = u.shape[:-2]
     if y.shape[-2] != u.shape[-2] or y.shape[: len(batch)] != batch or y.ndim > u.ndim + 1:
         raise ValueError(
@@ -126,6 +139,7 @@ def tune(
 ) -> Tuning:
     """The work of `tuned_weights` on checked arrays, with all that it finds on its way.
 
+    samples: NaN in the rows that failed.
     plain: the weights to fall back to, and by which kernels are compared; equal where left out.
     known: kernels fitted to other designs, which may serve these better than a fit of their own.
     most_noise: as of `tuned_weights`.
@@ -135,7 +149,7 @@ def tune(
     laws = tuple(system.law for system in systems)
     early = np.asarray(plain)[:_LARGEST_FIT]
     first = stack_systems(coordinate_systems(measure, designs[:, :_LARGEST_FIT]))
-    grams = _data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
+    grams = data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
     seen, widths, outermost = map(as_jax, first)
     typical = as_jax(early / early.sum())
     fitted = fit(seen, grams, widths, outermost, typical, len(families_in(measure.dim)))
@@ -203,11 +217,6 @@ def _certify(
 
 def _choose(which: Array, yes: Array, no: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
-
-
-@compile_quickly
-def _data_grams(data_kernel: Kernel, samples: Array) -> Float[Array, "b t m m"]:
-    return jax.lax.map(lambda rows: jax.lax.map(lambda y: data_kernel.gram(y, y), rows), samples)
 
 
 def _without_unseen(fitted: KernelFit, laws: tuple[Measure, ...]) -> KernelFit:

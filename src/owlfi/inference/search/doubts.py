@@ -7,6 +7,7 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.widely import Wide
 from owlfi.problem.spending import is_short
+from owlfi.results.health import tell_failed_rows
 
 _UNEXPLAINED = 1e-4  # the chance of a squared MMD, below which the model is said not to fit
 _AT_END = 0.02  # of the prior's width
@@ -166,13 +167,7 @@ def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, 
 
 
 def _tell_failed(found: Assessed, starts: Starts) -> tuple[str, ...]:
-    sentences: tuple[str, ...] = ()
-    if found.errors.failed:
-        sentences += (
-            f"{found.errors.failed:.0%} of the simulations failed at the estimate (NaN or an "
-            "error) and are left out, as if their data could not have been observed; mend the "
-            "generator",
-        )
+    sentences = tell_failed_rows(found.errors.failed)
     tried = starts.failed + len(starts.thetas)
     if starts.failed > _MANY_FAILED * tried:
         sentences += (

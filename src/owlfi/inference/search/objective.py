@@ -18,9 +18,8 @@ from owlfi.problem.jax_or_host import Known, Runtime, compile_where_it_runs
 from owlfi.problem.problem import Problem
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
+from owlfi.weights.data_grams import LEAST_FINE
 from owlfi.weights.quadrature import Quadrature
-
-_ENOUGH = 0.5  # share of the simulations, below which a theta is no candidate
 
 
 class Finished(NamedTuple):
@@ -138,7 +137,7 @@ class Objective(eqx.Module):
         """
         fine = jnp.isfinite(y).all(1)
         held, total = jnp.where(fine, self.weights, 0.0), self.weights.sum()
-        enough = (fine.mean() >= _ENOUGH) & (held.sum() / total >= _ENOUGH)
+        enough = (fine.mean() >= LEAST_FINE) & (held.sum() / total >= LEAST_FINE)
         enough = fine.all() | (enough & (not self.unbiased))
         weights = jnp.where(fine.all(), self.weights, held * total / held.sum())
         return Finished(jnp.where(fine[:, None], y, self.observed[:1]), weights, fine, enough)

@@ -71,19 +71,26 @@ def compare_steps(
     return missed, changed
 
 
-_independent_error = compile_quickly(independent_error)
+@compile_quickly
+def _independent_error(objective: Objective, y: Float[Array, "m d"]) -> Float[Array, ""]:
+    return independent_error(objective, objective.finished(y).y)
 
 
 @compile_quickly
 def _distances(
     objective: Objective, here: Array, there: Array, slopes: Array, moves: Array
 ) -> tuple[Float[Array, " t"], Float[Array, " t"]]:
-    """The squared MMDs from where the moves lead to where slopes tell, and to here."""
-    told = here[None] + jnp.tensordot(moves, slopes, 1)
-    k, signs = objective.data_kernel, jnp.concatenate([objective.weights, -objective.weights])
+    """The squared MMDs from where the moves lead to where slopes tell, and to here.
+
+    Without points at which one of both failed.
+    """
+    told, k = here[None] + jnp.tensordot(moves, slopes, 1), objective.data_kernel
 
     def distance(a: Array, b: Array) -> Array:
-        return k.self_sum(jnp.concatenate([a, b]), signs)
+        fine = jnp.isfinite(a + b).all(1)
+        weights = jnp.where(fine, objective.weights, 0.0)
+        rows = jnp.where(fine[None, :, None], jnp.stack([a, b]), objective.observed[0])
+        return k.self_sum(rows.reshape(-1, a.shape[1]), jnp.concatenate([weights, -weights]))
 
     def compare(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         return distance(*pair), distance(pair[0], here)

@@ -32,7 +32,8 @@ def whiten_data(
     """
     rows = max(_FEWEST_ROWS, _ROWS_A_COLUMN * problem.observed.shape[1])
     rows = 2 ** (rows - 1).bit_length()
-    y = np.asarray(problem.simulator.rows(theta, sobol(key, rows, problem.simulator.measure)))
+    u = sobol(key, rows, problem.simulator.measure)
+    y = np.asarray(problem.simulator.attempt(theta, u, problem.observed.shape[1]))
     fine = y[np.isfinite(y).all(1)]
     if len(fine) < rows // 2:  # an estimate where the simulator fails tells nothing
         return problem, rows

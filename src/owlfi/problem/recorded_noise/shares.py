@@ -32,7 +32,12 @@ def share_variation(
 
 
 def _score(columns: np.ndarray) -> np.ndarray:
-    """Each column by its ranks, as normal scores; 0 where it is constant."""
+    """Each column by its ranks, as normal scores; 0 where it is constant.
+
+    Runs that failed are put in the middle.
+    """
+    fine = np.isfinite(columns).all(1)
+    columns = np.where(fine[:, None], columns, np.median(columns[fine], 0))
     ranks = rank_columns(columns)
     scores = ndtri((ranks - 0.5) / len(columns))
     return np.where(np.ptp(columns, axis=0) > 0, scores - scores.mean(0), 0.0)
