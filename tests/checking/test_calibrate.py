@@ -60,11 +60,11 @@ FAULTS = {
 }
 
 
-def calibrate(seed=0, problem=None, **options):
+def calibrate(seed=0, problem=None, rule=RULE, **options):
     problem = conjugate_problem() if problem is None else problem
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HealthWarning)
-        return owlfi.calibrate(jax.random.key(seed), problem, exact, RULE, **options)
+        return owlfi.calibrate(jax.random.key(seed), problem, exact, rule, **options)
 
 
 @pytest.mark.parametrize("draws", [0, 60])
@@ -218,6 +218,9 @@ def test_file_of_another_calibration_is_refused(tmp_path):
     calibrate(data_sets=2, file=file)
     with pytest.raises(ValueError, match=r"was made with options = .* give another file"):
         calibrate(data_sets=2, file=file, bias=0.1)
+    other = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(0.5))
+    with pytest.raises(ValueError, match=r"was made with rule = .*1\.0.* give another file"):
+        calibrate(data_sets=2, file=file, rule=other)
     with pytest.raises(ValueError, match="first_row"):
         calibrate(seed=1, data_sets=2, file=file)
     file.write_text("no journal\n")

@@ -63,6 +63,20 @@ def test_study_ends_with_its_report(study):
     assert "Weights and certificate" in text
 
 
+def test_study_of_a_method_that_simulates_itself_shows_its_weights(study, monkeypatch):
+    lines = ["import jax.numpy as jnp", "def shift(theta, u):", "    return theta[0] + jnp.sinh(u)"]
+    (study.parent / "shifted_noise.py").write_text("\n".join(lines))
+    monkeypatch.chdir(study.parent)
+    monkeypatch.syspath_prepend(str(study.parent))
+    own = TOML.replace("campaign_models:in_numpy", "shifted_noise:shift").replace(
+        "thetas = 30\n", ""
+    )
+    study.write_text(own.replace("METHOD", "minimum_distance").replace("m = 4", "m = 16"))
+    ran = invoke("run", "study.toml")
+    assert ran.exit_code == 0, ran.output
+    assert "Weights and certificate" in (study.parent / "out" / "report.html").read_text("utf-8")
+
+
 def test_study_without_inference_has_a_report_of_its_runs(study):
     study.write_text(TOML.replace("METHOD", "none"))
     ran = invoke("run", study)

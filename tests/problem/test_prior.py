@@ -88,3 +88,9 @@ def test_prior_says_what_runs_inside_jit(measure, quantiles, density):
 def test_discrete_parameters_are_named(discrete):
     with pytest.raises(ValueError, match=r"gradients needs continuous.*of b is discrete"):
         Prior(a=Normal(), b=discrete).check_continuous("gradients")
+
+
+def test_draws_as_a_prior_are_told_how_to_be_smooth():
+    prior = Prior.joint(["a", "b"], Empirical([[1.0, 2.0], [2.0, 3.0]]))
+    with pytest.raises(ValueError, match=r"of a, b is discrete: an Empirical.*of_draws\(draws\)"):
+        prior.check_continuous("gradients")

@@ -231,3 +231,12 @@ def test_tuned_weights_do_little_harm_at_thetas_that_are_rougher_than_the_data()
 
     assert error(1.0, quadrature.weights) < error(1.0, None)
     assert error(5.0, quadrature.weights) < 32 * error(5.0, None)
+
+
+def test_rules_are_written_with_all_that_tells_them_apart():
+    wide, narrow = (owlfi.OptimallyWeighted(40, base_kernel=owlfi.Matern(2.5, a)) for a in (2, 1))
+    assert repr(wide) == "OptimallyWeighted(m=40, base_kernel=Matern(2.5, 2.0))"
+    assert repr(narrow) != repr(wide)
+    assert repr(owlfi.OptimallyWeighted(256)) == "OptimallyWeighted(m=256)"
+    drawn = owlfi.OptimallyWeighted(40, points=owlfi.iid, thetas=3)
+    assert repr(drawn) == "OptimallyWeighted(m=40, points=iid, thetas=3)"

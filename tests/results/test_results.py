@@ -387,3 +387,11 @@ def test_small_files_that_unfold_to_more_than_memory_are_refused(tmp_path, monke
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 64}.get(name, 100))
     with pytest.raises(ValueError, match=r"the arrays of .*posterior.npz ask for .* numbers"):
         load(path)
+
+
+def test_estimates_predict_data_within_their_errors():
+    problem = gaussian_problem()
+    sure = owlfi.Estimate(("mean",), jnp.array([2.0]), jnp.array([[1e-6]]), jnp.array(0.0))
+    y = sure.predictive(KEY, problem.simulator, 5, 300)
+    assert y.shape == (5, 300, 1)
+    assert_allclose(y.mean(), 2.0, atol=4 / np.sqrt(1500))

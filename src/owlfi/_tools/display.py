@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from html import escape
+from types import FunctionType
 from typing import Any
 
 import equinox as eqx
@@ -27,9 +28,12 @@ def write_arguments(value: Any, arguments: Iterable[Any], /, **options: Any) -> 
 
 
 def write(value: Any) -> str:
-    """Numbers with all their digits, the first of many; larger and traced arrays by their shape."""
+    """Numbers with all their digits, the first of many; larger and traced arrays by their shape.
+
+    Functions by their name alone, which is the same tomorrow.
+    """
     if not isinstance(value, jax.Array | np.ndarray | np.generic):
-        return repr(value)
+        return value.__qualname__ if isinstance(value, FunctionType) else repr(value)
     if is_traced(value) or value.ndim > 1:
         return eqx.tree_pformat(value)
     if value.ndim == 0:

@@ -33,13 +33,17 @@ class Kept:
         _EVERY.add(self)
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
-        leaves, form = jax.tree.flatten((arguments, more))
+        return self.run(*jax.tree.flatten((arguments, more)))
+
+    def run(self, leaves: list[Any], form: Any) -> Any:
+        """The same with arguments in parts, for those who have looked at these."""
         arrays = [leaf if eqx.is_array(leaf) else None for leaf in leaves]
         others = tuple(None if eqx.is_array(leaf) else _refer(leaf) for leaf in leaves)
         owners = tuple(dict.fromkeys(leaf for leaf in others if isinstance(leaf, weakref.ref)))
         program = self.programs.get(owners) or self._open(owners)
         found, rest = program(arrays, _Fixed(others, form))
-        return eqx.combine(jax.block_until_ready(found), rest.value)
+        jax.block_until_ready(found)
+        return eqx.combine(found, rest.value) if jax.tree.leaves(rest.value) else found
 
     def _open(self, owners: tuple[weakref.ref, ...]) -> Callable[..., Any]:
         if next(_OPENED) % _BETWEEN == 0 and is_memory_full():

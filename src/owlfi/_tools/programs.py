@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.arrays import as_jax, fill_on_host, next_rung
 from owlfi._tools.checks import is_traced
 from owlfi._tools.kept_programs import Kept
 
@@ -56,16 +56,17 @@ def _compile(function: Kind, options: dict[str, Any]) -> Kind:
 
     @wraps(function)
     def run(*arguments: Any, **more: Any) -> Any:
-        if is_traced(arguments, more):
-            return inner(*arguments, **more)
+        leaves, form = jax.tree.flatten((arguments, more))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return inner.run(leaves, form)
         with _explain_wait() if first else nullcontext():
             first.clear()
             try:
-                return quick(*arguments, **more)
+                return quick.run(leaves, form)
             except Exception as error:
                 if not any(words in str(error) for words in _REFUSALS):
                     raise
-                return inner(*arguments, **more)
+                return inner.run(leaves, form)
 
     return cast(Kind, run)
 
@@ -106,7 +107,7 @@ def map_cases(function: Callable[..., Any], shared: PyTree, cases: PyTree) -> Py
     if is_traced(shared, cases):
         return jax.lax.map(lambda case: function(shared, case), cases)
     count = len(jax.tree.leaves(cases)[0])
-    filled = jax.tree.map(lambda leaf: fill_rows(leaf, next_rung(count)), cases)
+    filled = jax.tree.map(lambda leaf: fill_on_host(leaf, next_rung(count)), cases)
     found = _map_first(function, shared, filled, np.int64(count))
     return jax.tree.map(lambda leaf: as_jax(np.asarray(leaf)[:count]), found)
 

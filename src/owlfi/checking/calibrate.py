@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
-from threadpoolctl import threadpool_limits
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.blas import use_one_blas_thread
 from owlfi._tools.checks import as_count, as_kind, as_probability, brief
 from owlfi._tools.keys import as_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
@@ -202,8 +202,7 @@ def _among(share: Any, draws: float, uniform: Any) -> Any:
 
 def _run(trial: _Trial, numbers: list[int], workers: int, journal: Journal) -> Iterator[None]:
     times = [len(numbers), *[0] * (len(numbers) - 1)]  # the first tells the cost of all
-    alone = None if workers == 1 else 1  # or threads of linear algebra wait for each other
-    with ThreadPoolExecutor(workers) as threads, threadpool_limits(alone, user_api="blas"):
+    with ThreadPoolExecutor(workers) as threads, use_one_blas_thread():
         try:
             records = threads.map(trial.run, numbers, times)
             for number, record in zip(numbers, records, strict=True):

@@ -60,9 +60,10 @@ def report_study(
     from owlfi.show.report import report, report_runs
 
     out = study.output / "report.html"
-    quadrature = campaign.design.quadrature if study.thetas else None
     cheap = study.simulator.runtime.compiles  # others may take minutes a run
     facts = _describe_study(study, path, result, check=cheap)
+    known = campaign.design.quadrature if study.thetas else None
+    quadrature = known or _find_quadrature(study, facts["problem"])
     if result is not None:
         return report(result, out, **facts, quadrature=quadrature, seconds=seconds)
     given = {name: facts[name] for name in ("problem", "rule", "code")}

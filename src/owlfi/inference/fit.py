@@ -1,5 +1,6 @@
 """A fit: the minimum of the squared MMD and what is known around it, where methods begin."""
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.blas import use_one_blas_thread
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import split_key
 from owlfi._tools.progress import begin_step, show_bars
@@ -33,6 +35,8 @@ from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import OutOfCallsError, calls_made, keep_back, tell_rough
 from owlfi.weights.data_grams import are_enough
+
+_SMALL = 1024  # points, whose matrices one thread solves as soon as several
 
 
 class Fit(NamedTuple):
@@ -141,7 +145,7 @@ def find_minimum(
     starts, refined = as_count("starts", starts), as_count("refined", refined)
     steps = as_count("steps", steps)
     as_truth("whiten", whiten)
-    with show_bars(progress):
+    with show_bars(progress), use_one_blas_thread() if rule.m <= _SMALL else nullcontext():
         quadrature_key, start_key, design_key = split_key(key, 3)
         begin_step("Weights")
         first = Stage(problem, rule.quadrature(quadrature_key, problem))

@@ -84,7 +84,7 @@ class Measure(eqx.Module):
         rows = np.asarray(levels).reshape(-1, self.dim)
         padded = np.full((next_rung(max(len(rows), _FEWEST)), self.dim), 0.5)
         padded[: len(rows)] = rows
-        found = np.asarray(_compiled_at_levels(self, as_jax(padded)))[: len(rows)]
+        found = np.asarray(_compiled_at_levels(self, padded))[: len(rows)]
         return as_jax(found.reshape(levels.shape))
 
     def sample(self, key: Any, m: Any) -> Float[Array, "m s"]:
@@ -95,7 +95,7 @@ class Measure(eqx.Module):
 
 
 @compile_quickly
-def _compiled_at_levels(measure: Measure, levels: Float[Array, "n s"]) -> Float[Array, "n s"]:
+def _compiled_at_levels(measure: Measure, levels: Any) -> Float[Array, "n s"]:
     return measure.at_levels(levels)
 
 

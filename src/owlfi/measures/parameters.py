@@ -45,9 +45,9 @@ def check_order(low: Array, high: Array) -> None:
 
 def whole_line(parameter: Array) -> Ends:
     """The support of each coordinate that takes all numbers."""
-    return as_jax(np.full(parameter.shape, -np.inf)), as_jax(np.full(parameter.shape, np.inf))
+    return jax.device_put((np.full(parameter.shape, -np.inf), np.full(parameter.shape, np.inf)))
 
 
 def half_line(parameter: Array) -> Ends:
     """The support of each coordinate that takes positive numbers."""
-    return as_jax(np.zeros(parameter.shape)), as_jax(np.full(parameter.shape, np.inf))
+    return jax.device_put((np.zeros(parameter.shape), np.full(parameter.shape, np.inf)))

@@ -203,6 +203,13 @@ class Prior(eqx.Module):
     def check_continuous(self, method: str) -> None:
         """Raises ValueError where a parameter takes separate values, which have no gradient."""
         discrete = [", ".join(names) for names, part in self.groups if _is_discrete(part)]
+        drawn = [", ".join(names) for names, part in self.groups if isinstance(part, Empirical)]
+        if drawn:
+            raise ValueError(
+                f"{method} needs continuous parameters, but the prior of {', '.join(drawn)} is "
+                "discrete: an Empirical takes its own rows alone; give "
+                "MultivariateNormal.of_draws(draws), or use rejection_abc"
+            )
         if discrete:
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "

@@ -4,6 +4,7 @@
 """
 
 import abc
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_kind, brief, tell_failure
+from owlfi._tools.display import write_arguments
 from owlfi._tools.keys import split_key
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure, as_points
@@ -41,11 +43,21 @@ _WORDS = ("tuned", "median")
 _SYSTEMS = ("learned", "given")
 
 
+def _is_unusual(value: Any, usual: Any) -> bool:
+    return value is not usual and not (isinstance(value, str | int) and value == usual)
+
+
 class Rule(eqx.Module):
     """A way to choose points and weights before anything is known of theta."""
 
     m: eqx.AbstractVar[int]
     """The number of points."""
+
+    def __repr__(self) -> str:
+        usual = {field.name: field.default for field in fields(self)}
+        own = {name: getattr(self, name) for name in usual}
+        told = {name: value for name, value in own.items() if _is_unusual(value, usual[name])}
+        return write_arguments(self, (), **{"m": self.m} | told)
 
     @property
     def independent(self) -> bool:

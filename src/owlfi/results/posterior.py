@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -13,7 +11,6 @@ from owlfi._tools.checks import as_count, as_probability, brief, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi.problem.edge import as_theta
-from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
 from owlfi.results.tables import table_rows, write_numbers
@@ -105,16 +102,6 @@ class Posterior(Distribution):
         shares = np.asarray(self.weights) / np.sum(np.asarray(self.weights))
         chosen = numpy_generator(key).choice(len(shares), as_count("n", n), p=shares)
         return as_jax(np.asarray(self.draws)[chosen])
-
-    def predictive(
-        self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int
-    ) -> Float[Array, "samples rows d"]:
-        """Data sets of `rows` rows, each simulated at a draw of the posterior."""
-        theta_key, noise_key = jax.random.split(as_key(key))
-        keys = jax.random.split(noise_key, as_count("samples", samples))
-        rows, measure = as_count("rows", rows), as_simulator(simulator).measure
-        pairs = zip(self.resample(theta_key, samples), keys, strict=True)
-        return jnp.stack([simulator(t, measure.sample(k, rows)) for t, k in pairs])
 
     def _table(self) -> list[list[str]]:
         levels = {"5%": 0.05, "median": 0.5, "95%": 0.95}

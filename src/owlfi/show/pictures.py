@@ -36,6 +36,7 @@ def _(result: Estimate) -> tuple[Picture, ...]:
         center = float(result.theta[j])
         ax.errorbar([center], [0], xerr=[[center - low[j]], [high[j] - center]], fmt="o", capsize=4)
         ax.set(yticks=[], xlabel=result.names[j], ylim=(-1, 1))
+        ax.locator_params(axis="x", nbins=3)  # long numbers would meet
         ax.spines[["top", "right", "left"]].set_visible(False)
     _flatten(axes[0].figure, 1.3 * -(-len(axes) // WIDE))
     found = [Picture(axes[0].figure, "Estimates with 90% intervals", words)]

@@ -124,7 +124,7 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
 def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
     """The observations against predicted ones (samples, rows, d), for each column.
 
-    samples: what `posterior.predictive(...)` gave.
+    samples: what `predictive(...)` of a result gave.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k()

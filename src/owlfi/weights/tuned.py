@@ -103,7 +103,8 @@ def weigh_runs(
 
 def _map_leaves(function: Callable[..., np.ndarray], *trees: Tree) -> Tree:
     """On the host."""
-    return jax.tree.map(lambda *leaves: as_jax(function(*map(np.asarray, leaves))), *trees)
+    made = jax.tree.map(lambda *leaves: function(*map(np.asarray, leaves)), *trees)
+    return jax.device_put(made)
 
 
 def _as_samples(u: Array, y: Array | np.ndarray) -> Float[Array, "b t m d"]:
@@ -150,8 +151,7 @@ def tune(
     early = np.asarray(plain)[:_LARGEST_FIT]
     first = stack_systems(coordinate_systems(measure, designs[:, :_LARGEST_FIT]))
     grams = data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
-    seen, widths, outermost = map(as_jax, first)
-    typical = as_jax(early / early.sum())
+    seen, widths, outermost, typical = jax.device_put((*first, early / early.sum()))
     fitted = fit(seen, grams, widths, outermost, typical, len(families_in(measure.dim)))
     if known is not None:
         fitted = choose_better(fitted, known, seen, grams, outermost, typical)
@@ -174,10 +174,11 @@ def weigh_alike(
     m = designs.shape[1]
     fitted = _map_leaves(lambda leaf: leaf[None], certificate.fit)
     systems = coordinate_systems(measure, designs)
-    laws, plain = tuple(system.law for system in systems), as_jax(np.full(m, 1 / m))
+    laws = tuple(system.law for system in systems)
     points = stack_systems(systems).points[:, int(certificate.fit.coordinates)]
     squares = (np.asarray(quadrature.weights) ** 2).sum()
-    most = as_jax(1.5 * m * squares)  # hardly noisier than the one that was tuned
+    most = 1.5 * m * squares  # hardly noisier than the one that was tuned
+    plain, most = jax.device_put((np.full(m, 1 / m), most))
     parts = []
     for design in np.asarray(points):  # one at a time, by the program that served the first
         one = as_jax(design[None])
@@ -238,9 +239,9 @@ def _embed_designs(
     for law, family in np.unique(pairs, axis=0):
         chosen = np.flatnonzero((pairs == (law, family)).all(1))
         seen = laws[law].dim
-        own = as_jax(lengthscales[chosen, :seen]), as_jax(u[chosen, :, :seen])
+        own = jax.device_put((lengthscales[chosen, :seen], u[chosen, :, :seen]))
         z[chosen], norm2[chosen] = _embed_side_by_side(int(family), laws[law], *own)
-    return as_jax(z), as_jax(norm2)
+    return jax.device_put((z, norm2))
 
 
 def _embed_side_by_side(

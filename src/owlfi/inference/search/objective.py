@@ -1,5 +1,6 @@
 """The squared MMD as a function of theta, on one fixed quadrature: deterministic and smooth."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -70,7 +71,7 @@ class Objective(eqx.Module):
         """The same for other observations, equally weighted where no shares are given."""
         if shares is None:
             shares = jnp.full(observed.shape[0], 1 / observed.shape[0])
-        return eqx.tree_at(lambda o: (o.observed, o.shares), self, (observed, shares))
+        return replace(self, observed=observed, shares=shares)
 
     def fill(self) -> "Objective":
         """The same with rows of share 0 up to the next rung: what is compiled serves other n."""
@@ -83,11 +84,11 @@ class Objective(eqx.Module):
 
     def stretch(self, factor: Array | float) -> "Objective":
         """The same with the lengthscales of the data kernel multiplied."""
-        return eqx.tree_at(lambda o: o.data_kernel, self, self.data_kernel.stretch(factor))
+        return replace(self, data_kernel=self.data_kernel.stretch(factor))
 
     def on(self, points: Array, weights: Array) -> "Objective":
         """The same on another design."""
-        return eqx.tree_at(lambda o: (o.points, o.weights), self, (points, weights))
+        return replace(self, points=points, weights=weights)
 
     def theta_of(self, v: Float[Array, "... p"]) -> Float[Array, "... p"]:
         """The parameters whose place on the real line is v."""

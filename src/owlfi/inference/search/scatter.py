@@ -115,6 +115,7 @@ def scatter_around(
     return _regress(objective, centre, spread, *kept), calls
 
 
+@lru_cache
 def scatter_size(p: int) -> int:
     """How many thetas are scattered."""
     return _PER_TERM * jax.eval_shape(terms, jax.ShapeDtypeStruct((p,), float)).shape[0]
