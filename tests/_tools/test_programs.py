@@ -91,8 +91,8 @@ def test_programs_of_many_models_make_place_before_the_system_refuses_more(monke
     assert float(double(models[1], np.float64(1.0))) == 2.0
 
 
-@pytest.mark.parametrize(("maps", "full"), [(21_000, False), (22_000, True)])
-def test_memory_is_full_where_a_third_of_its_maps_are_used(maps, full, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("maps", "full"), [(52_000, False), (53_000, True)])
+def test_memory_is_full_where_most_of_its_maps_are_used(maps, full, monkeypatch, tmp_path):
     used, most = tmp_path / "maps", tmp_path / "most"
     used.write_text("7f00-7f01 r-xp\n" * maps)
     most.write_text("65530\n")

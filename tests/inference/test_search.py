@@ -17,7 +17,7 @@ from gaussian import RULE, exact_estimate, gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.curvature import curve
-from owlfi.inference.search.designs import no_designs
+from owlfi.inference.search.designs import leave_out_failed, no_designs, simulate_designs
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.newton import plan_step
 from owlfi.inference.search.objective import LocalModel, objective_of
@@ -74,17 +74,22 @@ def test_starts_that_k_cannot_see_are_led_to_the_data():
     assert estimate.warnings == ()
 
 
+def scout_both(problem, key):
+    """The two places where searches of one parameter are to begin."""
+    quadrature = SOBOL.quadrature(key, problem)
+    objective = objective_of(problem, quadrature)
+    tried = compare_starts(key, problem, objective, quadrature, 16)
+    begun, _ = BySlopes().scout(objective, tried, 2)
+    return sorted(float(each.theta[0]) for each in begun)
+
+
 def test_scouts_find_both_of_two_minima():
     """theta and -theta have the same data."""
     prior = Prior(root=Uniform(-3, 3))
     model = Simulator(lambda t, u: t[0] ** 2 + u, Normal(), ["root"], prior=prior, on_host=True)
     problem = Problem(model, draw(model, [1.2], 80))
     for key in jax.random.split(KEY, 5):
-        quadrature = SOBOL.quadrature(key, problem)
-        objective = objective_of(problem, quadrature)
-        tried = compare_starts(key, problem, objective, quadrature, 16)
-        begun, _ = BySlopes().scout(objective, tried, 2)
-        assert_allclose(sorted(float(each.theta[0]) for each in begun), [-1.2, 1.2], atol=0.3)
+        assert_allclose(scout_both(problem, key), [-1.2, 1.2], atol=0.3)
     assert warns(fit(problem), "another minimum is nearly as low")
 
 
@@ -189,11 +194,16 @@ def smooth_objective():
     return objective_of(problem, VStatistic(256, owlfi.sobol).quadrature(KEY, problem))
 
 
+def simulated_nowhere(objective):
+    y = simulate_designs(objective, jnp.zeros(1), no_designs(objective).points)
+    return leave_out_failed(objective, y, no_designs(objective).weights)
+
+
 def test_regression_gives_the_errors_that_slopes_give():
     objective, theta = smooth_objective(), jnp.array([1.2])
     by_slopes, *_ = tangent_by_slopes(objective, theta, no_designs(objective))
     scatter, calls = scatter_around(objective, theta, jnp.array([[0.1]]), 0)
-    by_regression = tangent_by_regression(scatter, jnp.zeros(1))
+    by_regression = tangent_by_regression(scatter, jnp.zeros(1), simulated_nowhere(objective))
     assert calls == len(scatter.y) * 256
     assert_allclose(by_regression.metric, by_slopes.metric, rtol=0.01)
     assert_allclose(by_regression.at_data, by_slopes.at_data, atol=0.01)
@@ -202,6 +212,41 @@ def test_regression_gives_the_errors_that_slopes_give():
         for tangent in (by_slopes, by_regression)
     ]
     assert_allclose(*errors, rtol=0.1)  # the regression leaves out how the slopes bend
+
+
+def test_what_simulations_have_with_themselves_does_not_pass_for_slopes():
+    """In eight dimensions each is alone: of 64 points, a fifth of ⟨∂μ, ∂μ⟩ is each with itself."""
+    model = Simulator(
+        lambda t, u: jnp.where(u[:, :8] < t[0], 1.0, -1.0) + 0.5 * u[:, 8:],
+        owlfi.Product(Uniform(dim=8), Normal(dim=8)),
+        ["share"],
+        prior=Prior(share=Uniform(0, 1)),
+    )
+    problem = Problem(model, draw(model, [0.6], 60))
+
+    def look(m, key):
+        objective = objective_of(problem, VStatistic(m).quadrature(key, problem))
+        scatter, _ = scatter_around(objective, jnp.array([0.6]), jnp.array([[0.05]]), 0)
+        tangent = tangent_by_regression(scatter, jnp.zeros(1), simulated_nowhere(objective))
+        return float(tangent.metric[0, 0]), float(tangent.alone[0])
+
+    metrics, alone = np.transpose([look(64, key) for key in jax.random.split(KEY, 8)])
+    error = metrics.std(ddof=1) / 8**0.5
+    assert_allclose(metrics.mean(), look(512, KEY)[0], atol=3 * error)
+    assert 0.1 < alone.mean() < 0.3
+    assert error < 0.1 * metrics.mean()
+
+
+def test_scouts_go_on_while_they_come_to_places_of_their_own():
+    """A frequency w and 2π - w have the same data, among many other minima."""
+    prior = Prior(w=Uniform(0.05, 2 * np.pi - 0.05))
+    times = jnp.arange(12.0)
+    model = Simulator(
+        lambda t, u: jnp.cos(t[0] * times)[None] + 0.5 * u, Normal(dim=12), ["w"], prior=prior
+    )
+    problem = Problem(model, draw(model, [1.1], 40))
+    for key in jax.random.split(KEY, 5):
+        assert_allclose(scout_both(problem, key), [1.1, 2 * np.pi - 1.1], atol=0.1)
 
 
 def test_products_of_scattered_embeddings_are_those_of_the_gram_matrix():

@@ -12,7 +12,7 @@ import jax
 from jaxtyping import PyTree
 
 _MAPS, _MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
-_FULL = 1 / 3  # of the maps of memory that a process may have, beyond which XLA aborts it
+_FULL = 0.8  # of the maps of memory that a process may have, beyond which XLA aborts it
 _BETWEEN = 32  # new programs: to count the maps takes milliseconds
 
 
@@ -61,7 +61,7 @@ _OPENED = count(1)
 
 
 def is_memory_full() -> bool:
-    """Whether programs of many models take a good part of what the system maps for a process."""
+    """Whether programs of many models take most of what the system maps for a process."""
     try:
         most = int(_MOST_MAPS.read_text())
         return _MAPS.read_bytes().count(b"\n") > _FULL * most
