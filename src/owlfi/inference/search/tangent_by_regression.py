@@ -24,11 +24,11 @@ def tangent_by_regression(
     by_xi = jax.jacfwd(scatter.mixture)(xi).T
     along = jnp.linalg.solve(scatter.spread.T, by_xi) / scatter.steepness(xi)[:, None]
     independent = independent_error(objective, scatter.y[jnp.argmax(scatter.mixture(xi))])
-    at_designs, own = jnp.zeros((0, len(along))), _multiply_alone
+    at_designs, noises = jnp.zeros((0, len(along))), [_tell_jumps(scatter, along)]
     if designs is not None:
-        others, own = (designs.y, designs.weights), _compare_halves
+        others = designs.y, designs.weights
         at_designs = jax.lax.map(lambda pair: along @ (scatter.at_rows(pair[0]) @ pair[1]), others)
-    noises = _tell_jumps(scatter, along), own(scatter, along)
+        noises.append(_compare_halves(scatter, along))
     metric, alone = _without_noise(along @ scatter.products @ along.T, *noises)
     at_data = along @ scatter.at_rows(objective.observed)
     return Tangent(
@@ -46,30 +46,15 @@ def tangent_by_regression(
 
 
 def _tell_jumps(scatter: Scatter, along: Float[Array, "p t"]) -> Float[Array, "p p"]:
-    """What jumps at single thetas add to ⟨∂_a μ, ∂_b μ⟩, by what the polynomial leaves over."""
+    """What jumps at single thetas add to ⟨∂_a μ, ∂_b μ⟩, from what the polynomial leaves over."""
     return left_over(scatter) / jnp.trace(rest_of(scatter)) * along @ along.T
 
 
-def _multiply_alone(scatter: Scatter, along: Float[Array, "p t"]) -> Float[Array, "p p"]:
-    """What of ⟨∂_a μ, ∂_b μ⟩ each simulation has with itself over the thetas.
-
-    As many independent points have it on top of what is true: a point that jumps does so for all
-    thetas beyond, which is no noise about the polynomial.
-    """
-    k = scatter.objective.data_kernel
-
-    def multiply(point: tuple[Array, Array]) -> Array:
-        rows, weights = point
-        moved = along * weights[None]
-        return moved @ k.gram(rows, rows) @ moved.T
-
-    return jax.lax.map(multiply, (scatter.y.swapaxes(0, 1), scatter.weights.T)).sum(0)
-
-
 def _compare_halves(scatter: Scatter, along: Float[Array, "p t"]) -> Float[Array, "p p"]:
-    """The same on points that fill the space evenly, from slopes on either half of them.
+    """What each simulation has with itself in ⟨∂_a μ, ∂_b μ⟩, from slopes on the halves of points.
 
-    They differ as the noise of all does: ⟨a - b, a - b⟩ / 4 is that of their mean.
+    A point that jumps does so for all thetas beyond, which is no noise about the polynomial. Slopes
+    on both halves differ by it: ⟨a - b, a - b⟩ / 4 is the noise of their mean.
     """
     m, k = scatter.weights.shape[1], scatter.objective.data_kernel
     signs = jnp.where(jnp.arange(m) < m // 2, 0.5 / max(m // 2, 1), -0.5 / (m - m // 2))
