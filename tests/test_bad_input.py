@@ -651,7 +651,9 @@ def test_objects_where_words_or_paths_are_expected_are_refused(value):
     with refused("search"):
         as_search(value, None, 1)
     with refused("base_kernel"):
-        _weigh(gaussian_problem(), jnp.zeros((2, 1)), jnp.zeros((1, 2, 1)), value)
+        _weigh(
+            gaussian_problem(), jnp.zeros((1, 1)), jnp.zeros((2, 1)), jnp.zeros((1, 2, 1)), value
+        )
     with refused("path"):
         load(value)
     with refused("path"):

@@ -25,6 +25,7 @@ class Posterior(Distribution):
 
     `posterior["a"]` is the draws (n,) of the parameter a, which go with the `weights`.
 
+    >>> import jax.numpy as jnp
     >>> posterior = Posterior(("a",), jnp.array([[1.0], [3.0]]), jnp.array([0.5, 0.5]))
     >>> posterior.mean, posterior.sd
     (Array([2.], dtype=float64), Array([1.], dtype=float64))
