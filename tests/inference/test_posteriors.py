@@ -233,9 +233,23 @@ def test_draws_of_another_mode_stay_where_they_are():
     random, error = np.random.default_rng(0), exact_standard_error(problem)
     near = exact_estimate(problem) + 0.3 * error * random.normal(size=(1, 400, 1))
     both = np.concatenate([near, np.full((1, 100, 1), 9.0)], 1)
-    moved = match_covariance(mode_of(fit), calibrated_beta(fit.sandwich), both)
+    beta = calibrated_beta(fit.sandwich)
+    moved = match_covariance(mode_of(fit), problem.prior, beta, both)
     assert (moved[0, 400:] == 9.0).all()
     assert_allclose(moved[0, :400].std(), error, rtol=0.05)
+
+
+def test_calibrated_draws_lie_between_the_estimate_and_an_informative_prior():
+    """Of a normal prior as wide as the estimate is uncertain, in the middle, and √2 narrower."""
+    problem = gaussian_problem()
+    fit = find_minimum("mmd_bayes", KEY, problem, RULE)
+    estimate, error = float(fit.theta[0]), float(fit.sandwich.covariance[0, 0]) ** 0.5
+    prior = owlfi.Prior(mean=owlfi.Normal(0.0, error))
+    mode = mode_of(fit)._replace(widths=np.asarray(prior.real_widths()))
+    drawn = estimate / 2 + error * np.random.default_rng(0).normal(size=(1, 400, 1))
+    moved = match_covariance(mode, prior, calibrated_beta(fit.sandwich), drawn)
+    assert_allclose(moved.mean(), estimate / 2, rtol=1e-4)
+    assert_allclose(moved.std(ddof=1), error / 2**0.5, rtol=1e-3)
 
 
 def test_rough_simulators_are_served_by_regression():

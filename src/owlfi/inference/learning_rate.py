@@ -15,11 +15,14 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import positive
 from owlfi.inference.fit import Fit
 from owlfi.inference.search.sandwich import Sandwich
-from owlfi.problem.real_line import Ends, log_slope, to_real
+from owlfi.problem.prior import Prior
+from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _QUARTILES = 1.35  # standard deviations between them
 _BEYOND, _REACH = 1e-4, 2.0  # a share of normal draws, and how much farther others may lie
 _FEWEST = 20  # draws around the mode, for each parameter
+_PULLS = 20  # towards the mode of data and prior; of a normal prior, one leads there
+_DIFFERENCE = 1e-4  # standard deviations of the prior
 
 
 class Mode(NamedTuple):
@@ -95,7 +98,7 @@ def real_covariance(mode: Mode) -> tuple[Float[Array, " p"], Float[Array, "p p"]
 
 
 def match_covariance(
-    mode: Mode, beta: float, v: Float[np.ndarray, "chains n p"]
+    mode: Mode, prior: Prior, beta: float, v: Float[np.ndarray, "chains n p"]
 ) -> Float[np.ndarray, "chains n p"]:
     """Draws on the real line, moved so that they are as uncertain as the estimate in every pair.
 
@@ -104,25 +107,59 @@ def match_covariance(
     the mode belong to another one, and stay.
     """
     at, covariance = (np.asarray(array) for array in real_covariance(mode))
-    prior = np.diag((_QUARTILES / mode.widths) ** 2)
-    wanted = np.linalg.inv(np.linalg.inv(covariance) + prior)
+    known = np.diag((_QUARTILES / mode.widths) ** 2)
+    wanted = np.linalg.inv(np.linalg.inv(covariance) + known)
     flat = v.reshape(-1, v.shape[-1])
-    near = _are_near(mode, beta, flat - at, prior)
+    drawn = beta * _real_hessian(mode) + known
+    near = _are_near(drawn, flat - _pull(prior, at, np.linalg.inv(drawn), known))
     if near.sum() < _FEWEST * len(at):
         return v
     found = np.cov(flat[near].T).reshape(wanted.shape)
     turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(found))
-    centre = np.asarray(to_real(as_jax(mode.theta), mode.ends))
-    moved = centre + (flat - flat[near].mean(0)) @ turn.T
+    estimate = np.asarray(to_real(as_jax(mode.theta), mode.ends))
+    moved = _pull(prior, estimate, wanted, known) + (flat - flat[near].mean(0)) @ turn.T
     return np.where(near[:, None], moved, flat).reshape(v.shape)
 
 
-def _are_near(
-    mode: Mode, beta: float, moved: Float[np.ndarray, "n p"], prior: Float[np.ndarray, "p p"]
-) -> Bool[np.ndarray, " n"]:
-    """Whether draws lie where those of one mode would, by the Hessian there."""
+def _real_hessian(mode: Mode) -> Float[np.ndarray, "p p"]:
+    """Of the discrepancy on the real line."""
     v = to_real(as_jax(mode.minimum), mode.ends)
     slope = np.exp(np.asarray(log_slope(v, mode.ends)))
-    precision = beta * mode.hessian * np.outer(slope, slope) + prior
+    return mode.hessian * np.outer(slope, slope)
+
+
+def _are_near(
+    precision: Float[np.ndarray, "p p"], moved: Float[np.ndarray, "n p"]
+) -> Bool[np.ndarray, " n"]:
+    """Whether draws, from the mode on, lie where those of one mode would."""
     distance = ((moved @ precision) * moved).sum(1)
     return distance < _REACH**2 * chdtri(moved.shape[1], _BEYOND)
+
+
+def _pull(
+    prior: Prior,
+    at: Float[np.ndarray, " p"],
+    covariance: Float[np.ndarray, "p p"],
+    known: Float[np.ndarray, "p p"],
+) -> Float[np.ndarray, " p"]:
+    """Where a prior moves the centre of data alone: the mode of both, which flat ones leave.
+
+    covariance: of the data with the prior, whose own precision is about the one known.
+    """
+    v = at
+    for _ in range(_PULLS):
+        moved = at + covariance @ (_prior_slope(prior, v, known) + known @ (v - at))
+        if not np.isfinite(moved).all():
+            break
+        v = (v + moved) / 2 if np.any(v != at) else moved
+    return v
+
+
+def _prior_slope(
+    prior: Prior, v: Float[np.ndarray, " p"], known: Float[np.ndarray, "p p"]
+) -> Float[np.ndarray, " p"]:
+    """The derivative by v of the log density of the parameters, by differences."""
+    steps = np.diag(_DIFFERENCE / np.sqrt(np.diag(known)))
+    places = from_real(as_jax(np.concatenate([v + steps, v - steps])), prior.bounds)
+    ahead, behind = np.split(np.asarray(prior.log_density(places)), 2)
+    return (ahead - behind) / (2 * np.diag(steps))

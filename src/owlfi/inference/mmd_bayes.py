@@ -148,7 +148,7 @@ def mmd_bayes(
 
     done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
     v = np.concatenate([made.v for made in done], 1)
-    v = match_covariance(begin.mode, rate, v) if beta is None else v
+    v = match_covariance(begin.mode, problem.prior, rate, v) if beta is None else v
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
     about = {"method": begin.method, "beta": rate, "divergent": divergent}

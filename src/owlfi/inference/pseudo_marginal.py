@@ -137,7 +137,7 @@ def pseudo_marginal(
     v = np.stack([[state.v for state in states] for states in history], 1)
     moved = float(np.mean(np.any(np.diff(v, axis=1) != 0, axis=-1)))
     v = v[:, min(warmup, v.shape[1] // 5) :]
-    v = match_covariance(mode, rate, v) if beta is None else v
+    v = match_covariance(mode, problem.prior, rate, v) if beta is None else v
     about = {"method": "pseudo-marginal MMD-Bayes", "beta": rate, "acceptance": moved}
     calls = fit.calls + noise.calls + chains * (len(history) + 1) * noise.calls_a_step
     told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))
