@@ -60,7 +60,7 @@ def calibrated_beta(sandwich: Sandwich | Mode) -> float:
 
     >>> import jax.numpy as jnp
     >>> nothing = jnp.zeros(2)
-    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 4)))
+    >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 5)))
     25.0
     """
     product = np.asarray(sandwich.hessian) @ np.asarray(sandwich.covariance)

@@ -100,9 +100,7 @@ def tell_undetermined(
 
 def _tell_coarse(stage: Stage, found: Assessed) -> tuple[str, ...]:
     errors = found.errors.sandwich
-    with np.errstate(invalid="ignore"):
-        moved = np.abs(np.asarray(errors.shift)) / np.sqrt(np.diag(np.asarray(errors.covariance)))
-    coarseness = np.asarray(errors.coarseness)
+    coarseness, moved = np.asarray(errors.coarseness), np.asarray(errors.moved)
     worst = max(
         float(part.max(where=np.isfinite(part), initial=0.0)) for part in (coarseness, moved)
     )

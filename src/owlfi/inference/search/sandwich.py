@@ -33,6 +33,8 @@ class Sandwich(NamedTuple):
 
     On its own points MMD² has a bias towards simulations that differ little.
     """
+    moved: Float[Array, " p"]
+    """The same in standard errors, before it is limited to what a parabola tells."""
     by_designs: Float[Array, "p p"]
     """What of the covariance comes from the choice of the points."""
 
@@ -75,13 +77,14 @@ def sandwich(
     infinite = np.eye(len(flat), dtype=bool) & flat[None]
     by_data, by_design = (np.diag(inverse @ part @ inverse) for part in (spread, of_design))
     step = directions.T @ (units * _other_gradient(moved, independent)) / np.maximum(sizes, least)
-    believed = np.where(np.abs(step) < _LONGEST, step, 0.0)
-    shift = np.where(flat, 0.0, -units * (directions @ believed))
+    believed = np.clip(step, -_LONGEST, _LONGEST)
+    asked, shift = (np.where(flat, 0.0, -units * (directions @ s)) for s in (step, believed))
     size = (np.abs(shift) / np.sqrt(by_data + by_design)).max(where=~flat, initial=0.0)
     shift = shift * np.minimum(1.0, _FARTHEST / (size + np.finfo(float).tiny))
     coarseness = np.sqrt(by_design / by_data)
     of_points = np.where(flat[:, None] | flat[None], 0.0, inverse @ of_design @ inverse) / averaged
-    found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, of_points
+    moved_by = np.where(flat, 0.0, np.abs(asked) / np.sqrt(variance))
+    found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, moved_by, of_points
     return Sandwich(*jax.device_put(found))  # all at once, in half of the time
 
 
