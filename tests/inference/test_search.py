@@ -26,7 +26,7 @@ from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.scatter import refit_inside, scatter_around
 from owlfi.inference.search.starts import compare_starts
-from owlfi.inference.search.tangent import tangent_by_slopes
+from owlfi.inference.search.tangent import Tangent, tangent_by_slopes
 from owlfi.inference.search.tangent_by_regression import tangent_by_regression
 from owlfi.inference.search.walk import as_minimum, end_walk
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing
@@ -247,6 +247,26 @@ def test_scouts_go_on_while_they_come_to_places_of_their_own():
     problem = Problem(model, draw(model, [1.1], 40))
     for key in jax.random.split(KEY, 5):
         assert_allclose(scout_both(problem, key), [1.1, 2 * np.pi - 1.1], atol=0.1)
+
+
+def test_a_correction_goes_no_farther_than_a_parabola_is_believed_and_says_how_far_it_would():
+    at_data = 1e-3 * np.random.default_rng(0).normal(size=(1, 50))
+    of_points, at_designs = np.array([[1e-12]]), np.full((1, 6), 1e-3)
+    tangent = Tangent(
+        np.array([[2e-4]]),
+        np.array([[1e-4]]),
+        np.zeros(1),
+        at_data,
+        of_points,
+        at_designs,
+        np.zeros(1),
+        np.array(1.0),
+        np.array(0.0),
+        0.0,
+    )
+    found = sandwich(jax.tree.map(jnp.asarray, tangent), jnp.full(50, 0.02), jnp.ones(1))
+    assert_allclose(found.shift, [-0.25])  # a quarter of the prior's width
+    assert_allclose(found.moved, 10 / np.sqrt(np.diag(found.covariance)))  # 2 · 1e-3 / 2e-4
 
 
 def test_products_of_scattered_embeddings_are_those_of_the_gram_matrix():
