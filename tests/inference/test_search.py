@@ -17,7 +17,7 @@ from gaussian import RULE, exact_estimate, gaussian_problem
 from owlfi import Normal, Prior, Problem, Simulator, Uniform, VStatistic
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.curvature import curve
-from owlfi.inference.search.designs import leave_out_failed, no_designs, simulate_designs
+from owlfi.inference.search.designs import Designs, draw_apart, no_designs
 from owlfi.inference.search.misfit import expect_squared_mmd
 from owlfi.inference.search.newton import plan_step
 from owlfi.inference.search.objective import LocalModel, objective_of
@@ -194,16 +194,11 @@ def smooth_objective():
     return objective_of(problem, VStatistic(256, owlfi.sobol).quadrature(KEY, problem))
 
 
-def simulated_nowhere(objective):
-    y = simulate_designs(objective, jnp.zeros(1), no_designs(objective).points)
-    return leave_out_failed(objective, y, no_designs(objective).weights)
-
-
 def test_regression_gives_the_errors_that_slopes_give():
     objective, theta = smooth_objective(), jnp.array([1.2])
     by_slopes, *_ = tangent_by_slopes(objective, theta, no_designs(objective))
     scatter, calls = scatter_around(objective, theta, jnp.array([[0.1]]), 0)
-    by_regression = tangent_by_regression(scatter, jnp.zeros(1), simulated_nowhere(objective))
+    by_regression = tangent_by_regression(scatter, jnp.zeros(1))
     assert calls == len(scatter.y) * 256
     assert_allclose(by_regression.metric, by_slopes.metric, rtol=0.01)
     assert_allclose(by_regression.at_data, by_slopes.at_data, atol=0.01)
@@ -226,8 +221,10 @@ def test_what_simulations_have_with_themselves_does_not_pass_for_slopes():
 
     def look(m, key):
         objective = objective_of(problem, VStatistic(m).quadrature(key, problem))
-        scatter, _ = scatter_around(objective, jnp.array([0.6]), jnp.array([[0.05]]), 0)
-        tangent = tangent_by_regression(scatter, jnp.zeros(1), simulated_nowhere(objective))
+        around = objective, jnp.array([0.6]), jnp.array([[0.05]]), 0
+        scatter, _ = scatter_around(*around)
+        again, _ = scatter_around(*around, draw_apart(jax.random.fold_in(key, 1), objective))
+        tangent = tangent_by_regression(scatter, jnp.zeros(1), again=again)
         return float(tangent.metric[0, 0]), float(tangent.alone[0])
 
     metrics, alone = np.transpose([look(64, key) for key in jax.random.split(KEY, 8)])
@@ -235,6 +232,19 @@ def test_what_simulations_have_with_themselves_does_not_pass_for_slopes():
     assert_allclose(metrics.mean(), look(512, KEY)[0], atol=3 * error)
     assert 0.1 < alone.mean() < 0.3
     assert error < 0.1 * metrics.mean()
+
+
+def test_thetas_take_turns_on_designs():
+    objective = smooth_objective()
+    points = jnp.stack([objective.points, objective.points[::-1] + 1])
+    designs = Designs(points, jnp.stack([objective.weights, 2 * objective.weights]))
+    around = objective, jnp.array([1.2]), jnp.array([[0.1]]), 0
+    own, _ = scatter_around(*around)
+    turned, calls = scatter_around(*around, designs)
+    assert calls == len(turned.y) * objective.m
+    assert_allclose(turned.y[::2], own.y[::2], rtol=1e-12)
+    assert_allclose(turned.y[1::2], own.y[1::2, ::-1] + 1, rtol=1e-12)  # the mean of a Gaussian
+    assert_allclose(turned.weights[1::2], 2 * own.weights[1::2])
 
 
 def test_scouts_go_on_while_they_come_to_places_of_their_own():

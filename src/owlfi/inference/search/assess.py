@@ -225,7 +225,7 @@ def measure_errors(
 ) -> Errors:
     """From the slopes of the embedding, and from other designs of the rule."""
     designs = redraw(key, rule, stage)
-    tangent, seen, calls = way.look(stage.objective, landing, designs)
+    tangent, seen, calls = way.look(key, stage.objective, landing, designs)
     shares, known = stage.objective.shares, stage.quadrature.excess
     found = sandwich(tangent, shares, stage.widths, known, stage.quadrature.independent)
     rippled = bool(np.asarray(tangent.alone).max() > _RIPPLED)

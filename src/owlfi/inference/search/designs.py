@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.programs import compile_quickly
@@ -24,6 +24,12 @@ def no_designs(objective: Objective) -> Designs:
     """Where the choice of the points is known to matter little, or by a formula."""
     m, s = objective.points.shape
     return Designs(as_jax(np.zeros((0, m, s))), as_jax(np.zeros((0, m))))
+
+
+def draw_apart(key: Key[Array, ""], objective: Objective) -> Designs:
+    """Independent points, equally weighted, where the rule has no other designs."""
+    points = objective.simulator.measure.sample(key, objective.m)[None]
+    return Designs(points, as_jax(np.full((1, objective.m), 1 / objective.m)))
 
 
 class Simulated(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
-from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for
+from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for, take_rows
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.inference.search.places import from_place, place_widths, steepness, to_place
@@ -182,6 +182,19 @@ def simulate_each(objective: Objective, thetas: Float[Array, "t p"]) -> Float[Ar
     """Simulations at some thetas, on the points of the objective."""
     places = to_real(thetas, objective.ends)
     return objective.runtime.map_cases(Objective.rows, objective, places)
+
+
+def simulate_in_turn(
+    objective: Objective, thetas: Float[Array, "t p"], designs: Float[Array, "r m s"]
+) -> Float[Array, "t m d"]:
+    """The same on the points of one design after the other."""
+    cases = to_real(thetas, objective.ends), as_jax(np.arange(len(thetas)) % len(designs))
+    return objective.runtime.map_cases(_rows_on_design, (objective, designs), cases)
+
+
+def _rows_on_design(shared: tuple[Objective, Array], case: tuple[Array, Array]) -> Array:
+    (objective, designs), (place, number) = shared, case
+    return objective.on(take_rows(designs, number), objective.weights).rows(place)
 
 
 @compile_where_it_runs

@@ -14,11 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from owlfi._tools.arrays import as_jax
+from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
+from owlfi.inference.search.designs import Designs
 from owlfi.inference.search.newton import Minimum
-from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.inference.search.objective import (
+    Finished,
+    Objective,
+    simulate_each,
+    simulate_in_turn,
+)
 from owlfi.inference.search.places import from_place, keep_within, steepness, to_place
 from owlfi.inference.search.tangent import independent_error
 from owlfi.kernels import Kernel
@@ -97,22 +103,34 @@ def scatter_around(
     centre: Float[Array, " p"],
     spread: Float[Array, "p p"],
     number: int,
+    designs: Designs | None = None,
 ) -> tuple[Scatter | None, int]:
     """Simulations around a centre, None where too many of them fail, and the calls they took.
 
     number: of the scatter, so that no two in a search are alike.
+    designs: on which thetas take turns, in place of the points of the objective.
     """
     p, count = len(centre), scatter_size(len(centre))
     middle, scaled = np.asarray(centre)[None], np.asarray(_cube(number, count, p)) @ spread.T
     places = keep_within(as_jax(middle + scaled), objective.ends)
     xi = np.linalg.solve(spread, (places - middle).T).T
-    y = simulate_each(objective, from_place(places, objective.ends))
-    calls = count * objective.m
-    fine = np.asarray(_are_enough(objective, y))
+    y, w = _simulate(objective, from_place(places, objective.ends), designs)
+    calls, fine = count * objective.m, np.asarray(_are_enough(objective, y, w))
     if fine.sum() < count / 2:
         return None, calls
-    kept = (as_jax(np.asarray(array)[fine]) for array in (xi, y))
+    kept = (as_jax(np.asarray(array)[fine]) for array in (xi, y, w))
     return _regress(objective, centre, spread, *kept), calls
+
+
+def _simulate(
+    objective: Objective, thetas: Float[Array, "t p"], designs: Designs | None
+) -> tuple[Float[Array, "t m d"], Float[Array, "t m"]]:
+    """Rows and weights at each theta."""
+    if designs is None:
+        same = np.broadcast_to(objective.weights, (len(thetas), objective.m))
+        return simulate_each(objective, thetas), as_jax(same)
+    turns = np.arange(len(thetas)) % len(designs.weights)
+    return simulate_in_turn(objective, thetas, designs.points), take_rows(designs.weights, turns)
 
 
 @lru_cache
@@ -122,13 +140,21 @@ def scatter_size(p: int) -> int:
 
 
 @compile_quickly
-def _are_enough(objective: Objective, y: Float[Array, "t m d"]) -> Bool[Array, " t"]:
-    return jax.lax.map(lambda rows: objective.finished(rows).enough, y)
+def _are_enough(
+    objective: Objective, y: Float[Array, "t m d"], weights: Float[Array, "t m"]
+) -> Bool[Array, " t"]:
+    return jax.lax.map(lambda pair: _leave_out(objective, *pair).enough, (y, weights))
+
+
+def _leave_out(objective: Objective, y: Array, weights: Array) -> Finished:
+    return objective.on(objective.points, weights).finished(y)
 
 
 @compile_quickly
-def _regress(objective: Objective, centre: Array, spread: Array, xi: Array, y: Array) -> Scatter:
-    finished = jax.vmap(objective.finished)(y)
+def _regress(
+    objective: Objective, centre: Array, spread: Array, xi: Array, y: Array, weights: Array
+) -> Scatter:
+    finished = jax.vmap(_leave_out, (None, 0, 0))(objective, y, weights)
     y, w = finished.y, finished.weights
     regression = jnp.linalg.pinv(jax.vmap(terms)(xi))
     products = _multiply(objective.data_kernel, y, w)

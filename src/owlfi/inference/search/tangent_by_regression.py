@@ -14,23 +14,32 @@ _LEAST_KEPT = 0.2
 
 @compile_quickly
 def tangent_by_regression(
-    scatter: Scatter, xi: Float[Array, " p"], designs: Simulated | None = None
+    scatter: Scatter,
+    xi: Float[Array, " p"],
+    designs: Simulated | None = None,
+    again: Scatter | None = None,
 ) -> Tangent:
     """Along the regression at ξ, by theta.
 
     designs: others, where it is for the errors of an estimate; without, it says where to go.
+    again: another scatter on other points.
     """
     objective = scatter.objective
-    by_xi = jax.jacfwd(scatter.mixture)(xi).T
-    along = jnp.linalg.solve(scatter.spread.T, by_xi) / scatter.steepness(xi)[:, None]
+    along = _go_along(scatter, xi)
     independent = independent_error(objective, scatter.y[jnp.argmax(scatter.mixture(xi))])
-    at_designs, noises = jnp.zeros((0, len(along))), [_tell_jumps(scatter, along)]
+    at_designs = jnp.zeros((0, len(along)))
     if designs is not None:
         others = designs.y, designs.weights
         at_designs = jax.lax.map(lambda pair: along @ (scatter.at_rows(pair[0]) @ pair[1]), others)
-        noises.append(_compare_halves(scatter, along))
-    metric, alone = _without_noise(along @ scatter.products @ along.T, *noises)
     at_data = along @ scatter.at_rows(objective.observed)
+    metric = along @ scatter.products @ along.T
+    if again is None:
+        noise = _tell_jumps(scatter, along)
+    else:
+        other = _go_along(again, again.xi_of(scatter.theta(xi)))
+        metric = (metric + other @ again.products @ other.T) / 2
+        noise = metric - _multiply_slopes(scatter, along, again, other)
+    metric, alone = _without_noise(metric, noise)
     return Tangent(
         2 * metric,
         metric,
@@ -45,42 +54,47 @@ def tangent_by_regression(
     )
 
 
+def _go_along(scatter: Scatter, xi: Float[Array, " p"]) -> Float[Array, "p t"]:
+    """∂_a μ at ξ as a mixture of the embeddings."""
+    by_xi = jax.jacfwd(scatter.mixture)(xi).T
+    return jnp.linalg.solve(scatter.spread.T, by_xi) / scatter.steepness(xi)[:, None]
+
+
+def _multiply_slopes(
+    one: Scatter, along: Float[Array, "p t"], other: Scatter, beside: Float[Array, "p t"]
+) -> Float[Array, "p p"]:
+    """⟨∂_a μ, ∂_b μ⟩ on different points: no simulation meets itself."""
+    k = one.objective.data_kernel
+    (rows, moved), (others, changed) = _spread_out(one, along), _spread_out(other, beside)
+    found = moved @ jax.lax.map(lambda weights: k.row_sums(rows, others, weights), changed).T
+    return (found + found.T) / 2
+
+
+def _spread_out(
+    scatter: Scatter, along: Float[Array, "p t"]
+) -> tuple[Float[Array, "r d"], Float[Array, "p r"]]:
+    """All simulations, and what each of them adds to the slopes."""
+    added = along[:, :, None] * scatter.weights[None]
+    return scatter.y.reshape(-1, scatter.y.shape[2]), added.reshape(len(along), -1)
+
+
 def _tell_jumps(scatter: Scatter, along: Float[Array, "p t"]) -> Float[Array, "p p"]:
     """What jumps at single thetas add to ⟨∂_a μ, ∂_b μ⟩, from what the polynomial leaves over."""
     return left_over(scatter) / jnp.trace(rest_of(scatter)) * along @ along.T
 
 
-def _compare_halves(scatter: Scatter, along: Float[Array, "p t"]) -> Float[Array, "p p"]:
-    """What each simulation has with itself in ⟨∂_a μ, ∂_b μ⟩, from slopes on the halves of points.
-
-    A point that jumps does so for all thetas beyond, which is no noise about the polynomial. Slopes
-    on both halves differ by it: ⟨a - b, a - b⟩ / 4 is the noise of their mean.
-    """
-    m, k = scatter.weights.shape[1], scatter.objective.data_kernel
-    signs = jnp.where(jnp.arange(m) < m // 2, 0.5 / max(m // 2, 1), -0.5 / (m - m // 2))
-    rows = scatter.y.reshape(-1, scatter.y.shape[2])
-    moved = (along[:, :, None] * signs[None, None]).reshape(len(along), -1)
-    return moved @ jax.lax.map(lambda weights: k.row_sums(rows, rows, weights), moved).T
-
-
 def _without_noise(
-    metric: Float[Array, "p p"], *noises: Float[Array, "p p"]
+    metric: Float[Array, "p p"], noise: Float[Array, "p p"]
 ) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
-    """What the largest noise leaves of a metric, a fifth in any direction at least.
+    """What noise leaves of a metric, a fifth in any direction at least.
 
     And the share of its diagonal that is noise.
     """
     root = jnp.linalg.cholesky(
         metric + jnp.finfo(float).eps * jnp.trace(metric) * jnp.eye(len(metric))
     )
-
-    def compare(noise: Array) -> Array:
-        half = jax.scipy.linalg.solve_triangular(root, noise, lower=True)
-        return jax.scipy.linalg.solve_triangular(root, half.T, lower=True)
-
-    relative = jnp.stack([compare(noise) for noise in noises])
-    largest = jnp.argmax(jnp.trace(relative, axis1=1, axis2=2))
-    sizes, directions = jnp.linalg.eigh(relative[largest])
+    half = jax.scipy.linalg.solve_triangular(root, noise, lower=True)
+    relative = jax.scipy.linalg.solve_triangular(root, half.T, lower=True)
+    sizes, directions = jnp.linalg.eigh((relative + relative.T) / 2)
     kept = root @ (directions * jnp.sqrt(jnp.maximum(1 - sizes, _LEAST_KEPT))[None])
-    shares = jnp.diag(jnp.stack(noises)[largest]) / (jnp.diag(metric) + jnp.finfo(float).tiny)
-    return kept @ kept.T, shares
+    return kept @ kept.T, jnp.diag(noise) / (jnp.diag(metric) + jnp.finfo(float).tiny)

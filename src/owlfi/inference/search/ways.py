@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi.inference.search.designs import (
     Designs,
     Simulated,
+    draw_apart,
     leave_out_failed,
     simulate_designs,
 )
@@ -158,7 +159,9 @@ class BySlopes:
         end = as_jax(np.float64(tolerance))
         return minimise(objective, start, steps=self.steps, tolerance=end, held=NONE, whole=False)
 
-    def look(self, objective: Objective, landing: Landing, designs: Designs) -> Look:
+    def look(
+        self, key: Key[Array, ""], objective: Objective, landing: Landing, designs: Designs
+    ) -> Look:
         """How the embedding moves at the minimum, and other designs there."""
         found, seen, calls = tangent_by_slopes(objective, landing.minimum.theta, designs)
         beside = len(designs.weights) - choose_joint(designs)
@@ -226,7 +229,7 @@ class ByRegression:
         return walk_calls(len(objective.widths), objective.m, 0)
 
     def error_calls(self, objective: Objective, designs: int) -> int:
-        return designs * objective.m
+        return (designs + scatter_size(len(objective.widths))) * objective.m
 
     def search(
         self,
@@ -257,17 +260,23 @@ class ByRegression:
         ended = walk(objective, begun._replace(trail=()), _ROUNDS)
         return Landing(as_minimum(objective, ended), ended.scatter)
 
-    def look(self, objective: Objective, landing: Landing, designs: Designs) -> Look:
+    def look(
+        self, key: Key[Array, ""], objective: Objective, landing: Landing, designs: Designs
+    ) -> Look:
+        """Slopes are compared with those on other points, to know what is noise in them."""
         scatter = landing.scatter
         if scatter is None:
             raise ValueError(
                 "the simulations fail around the estimate "
                 f"{np.asarray(landing.minimum.theta)}; mend the generator or narrow the prior"
             )
-        xi = scatter.xi_of(landing.minimum.theta)
-        y = simulate_designs(objective, landing.minimum.theta, designs.points)
+        theta = landing.minimum.theta
+        xi, y = scatter.xi_of(theta), simulate_designs(objective, theta, designs.points)
         seen = leave_out_failed(objective, y, designs.weights).whole()
-        return Look(tangent_by_regression(scatter, xi, seen), seen, Calls(0, designs.weights.size))
+        apart = designs if len(designs.weights) else draw_apart(key, objective)
+        again, calls = scatter_around(objective, scatter.place(xi), scatter.spread, 0, apart)
+        tangent = tangent_by_regression(scatter, xi, seen, again)
+        return Look(tangent, seen, Calls(0, designs.weights.size + calls))
 
     def make_room(
         self, objective: Objective, landing: Landing, shares: Float[Array, "b n"]
