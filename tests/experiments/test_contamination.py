@@ -82,7 +82,7 @@ def test_errors_of_draws_beside_the_published(monkeypatch, tmp_path):
     assert len(table.rows) == 3
     assert len(table.rows[0]) == len(table.headings) == len(METHODS) + 4
     assert experiment.write(tmp_path, 2, plan, records)[1].stat().st_size > 5000
-    (last,) = experiment.resume(KEY, plan, 5)
+    (last,) = experiment.run(KEY, plan, 5)
     assert last["rmse"] == records[5]["rmse"]
 
 

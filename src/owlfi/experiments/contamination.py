@@ -7,7 +7,6 @@ result files: neural posteriors (NPE), ABC, and those with robust statistics (R,
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import inf
@@ -36,6 +35,7 @@ from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, VStatistic
 from owlfi.problem.simulator import Simulator
+from owlfi.results.health import keep_quiet
 
 SHARES = (0.0, 0.1, 0.2)
 BUDGET = 100_000
@@ -113,8 +113,7 @@ def _fit(key: Key[Array, ""], setting: Setting, share: float, draws: int) -> Rec
     x, begin = observe(data_key, setting, share), time.perf_counter()
     problem = Problem(setting.make(), x, summaries=setting.summaries)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with keep_quiet():
             posterior = posterior_bootstrap(fit_key, problem, setting.rule, draws=draws)
     except ValueError as error:  # no draw at all
         return {"rmse": None, "error": str(error), "seconds": time.perf_counter() - begin}
@@ -205,5 +204,5 @@ CONTAMINATION = Experiment(
     table=table,
     picture=picture,
     arrange=arrange,
-    resume=run,
+    resumable=True,
 )
