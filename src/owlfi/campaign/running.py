@@ -147,15 +147,7 @@ class Runner(Archive):
         methods that need gradients cannot use it. A run that failed, now or before, is a row of
         NaN, and `failures` tells why; ValueError where all failed, so that d is not known.
         """
-        of = self.original
-        return Simulator(
-            self._remember,
-            of.measure,
-            of.parameters,
-            prior=of.prior,
-            theta=of.theta,
-            on_host=True,
-        )
+        return self.original.replace(generator=self._remember, on_host=True)
 
     def _remember(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d) at one theta and u (m, s), from the store where it is known."""

@@ -165,7 +165,7 @@ def _add_noise(file: StudyFile, generator: Any) -> Simulator:
         own = generator
         prior = _read_prior(file) if "prior" in file.values else own.prior
         noise = file.construct("noise", Measure) if "noise" in file.values else own.measure
-        return Simulator(own.generator, noise, own.parameters, prior=prior, on_host=own.on_host)
+        return own.replace(measure=noise, prior=prior, theta=None)
     file.require("prior")
     prior, seeded = _read_prior(file), getattr(generator, "takes_seed", False)
     if file.values.get("random", seeded):

@@ -105,8 +105,29 @@ class InJax:
         return take(function, v)
 
 
-class OnHost:
-    """The same loops in Python; derivatives are finite differences on the same noise."""
+class _InPython:
+    """The same loops in Python."""
+
+    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        """The state once it is finished."""
+        while unfinished(state):
+            state = step(state)
+        return state
+
+    def map(self, function: Function, cases: Any) -> Any:
+        """What the function gives for each case; ValueError where that has not one shape."""
+        count = len(jax.tree.leaves(cases)[0])
+        one = (jax.tree.map(lambda leaf, i=i: take_rows(leaf, i), cases) for i in range(count))
+        found = [function(case) for case in one]
+        return jax.tree.map(_stack, *found)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """The same of a function of what all cases share, and one of them."""
+        return self.map(partial(function, shared), cases)
+
+
+class OnHost(_InPython):
+    """Python's loops; derivatives are finite differences on the same noise."""
 
     numpy = np
     compiles = differentiates = False
@@ -132,23 +153,6 @@ class OnHost:
             return generator(np.asarray(theta), np.asarray(u))
         except Exception:  # whatever it is, no theta where it happens can be the answer
             return np.full((len(u), columns), np.nan)
-
-    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
-        """The state once it is finished."""
-        while unfinished(state):
-            state = step(state)
-        return state
-
-    def map(self, function: Function, cases: Any) -> Any:
-        """What the function gives for each case; ValueError where that has not one shape."""
-        count = len(jax.tree.leaves(cases)[0])
-        one = (jax.tree.map(lambda leaf, i=i: take_rows(leaf, i), cases) for i in range(count))
-        found = [function(case) for case in one]
-        return jax.tree.map(_stack, *found)
-
-    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
-        """The same of a function of what all cases share, and one of them."""
-        return self.map(partial(function, shared), cases)
 
     def slopes(
         self,
@@ -201,21 +205,17 @@ class OnHost:
         return as_jax(np.zeros((len(v), len(v))))
 
 
-class InJaxByStep(OnHost):
+class InJaxByStep(_InPython, InJax):
     """Python's loops around compiled simulators, whose calls are counted; exact derivatives."""
 
-    numpy = jnp
-    differentiates = True
+    compiles = False
+    threads = 1
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns; calls inside derivatives are counted with these."""
-        if is_traced(theta, u):
-            return generator(theta, u)
-        take_calls(len(u))
-        return _call(generator, theta, u)
-
-    def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
-        return self.call(generator, theta, u)
+        if not is_traced(theta, u):
+            take_calls(len(u))
+        return super().call(generator, theta, u)
 
     def slopes(
         self,
@@ -226,19 +226,7 @@ class InJaxByStep(OnHost):
         known: Known | None,
     ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
         take_calls(len(jax.eval_shape(rows, v)))
-        return _JAX.slopes(rows, v, widths, wanted, known)
-
-    def slope_runs(self, p: int) -> int:
-        return _JAX.slope_runs(p)
-
-    def search_runs(self, p: int, steps: int) -> int:
-        return _JAX.search_runs(p, steps)
-
-    def remember(self, v: Array, y: Array, slopes: Array, known: Known | None) -> Known | None:
-        return _JAX.remember(v, y, slopes, known)
-
-    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
-        return _JAX.bend(function, v)
+        return super().slopes(rows, v, widths, wanted, known)
 
 
 Runtime = InJax | OnHost

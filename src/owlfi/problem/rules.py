@@ -38,7 +38,6 @@ from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Quadrature, unweighted, unweighted_because
 from owlfi.weights.tuned import weigh_alike
 
-_NEAREST = 12
 _WORDS = ("tuned", "median")
 _SYSTEMS = ("learned", "given")
 

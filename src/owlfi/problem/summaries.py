@@ -122,14 +122,8 @@ def summarise(simulator: Simulator, summaries: Summaries) -> Simulator:
     In JAX where the simulator and all functions are.
     """
     traced = not simulator.on_host and _can_trace(simulator, summaries)
-    return Simulator(
-        Summarised(simulator.generator, summaries, simulator.on_host, not traced),
-        simulator.measure,
-        simulator.parameters,
-        prior=simulator.prior,
-        theta=simulator.theta,
-        on_host=not traced,
-    )
+    generator = Summarised(simulator.generator, summaries, simulator.on_host, not traced)
+    return simulator.replace(generator=generator, on_host=not traced)
 
 
 class Summarised(eqx.Module):
