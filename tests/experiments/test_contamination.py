@@ -9,7 +9,7 @@ from owlfi.experiments import EXPERIMENTS, contamination
 from owlfi.experiments.contamination import BUDGET, METHODS, SETTINGS, SHARES, Setting, observe
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ricker, summarise_counts
-from owlfi.experiments.trust_smooth import small_scale
+from owlfi.experiments.trust.smooth import small_scale
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import VStatistic

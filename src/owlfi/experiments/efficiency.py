@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from owlfi._tools.keys import numpy_generator
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.trust import measure_coverage, read_result
-from owlfi.experiments.trust_case import Case
-from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.estimates import measure_coverage, read_result
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem

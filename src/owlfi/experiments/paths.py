@@ -2,8 +2,8 @@
 
 from functools import cache, partial
 
-from owlfi.experiments.trust_case import make_simulator
-from owlfi.experiments.trust_series import (
+from owlfi.experiments.trust.case import make_simulator
+from owlfi.experiments.trust.series import (
     SIR_STEPS,
     spread_illness,
     stationary_process,

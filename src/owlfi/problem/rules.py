@@ -4,7 +4,7 @@
 """
 
 import abc
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -291,7 +291,7 @@ class OptimallyWeighted(Rule):
             return optimal_weights(self.base_kernel, measure, designs)
         if self.base_kernel == "median":
             weights = jnp.stack([median_weights(measure, u).weights for u in designs])
-            return eqx.tree_at(lambda q: q.weights, unweighted(designs), weights)
+            return replace(unweighted(designs), weights=weights)
         return None
 
 

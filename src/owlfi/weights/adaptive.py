@@ -4,6 +4,7 @@ Greedy sequential Bayesian quadrature: each point lowers the worst-case error of
 by the most, residual² / (variance + nugget), among many candidates that reach into the tails.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -129,8 +130,7 @@ class AdaptiveDesign(eqx.Module):
                     f"before, got shape {rows.shape}"
                 )
             rows = jnp.concatenate([self.y, rows], 1)
-        told = eqx.tree_at(lambda d: d.points, self, jnp.concatenate([self.points, u]))
-        return eqx.tree_at(lambda d: d.y, told, rows, is_leaf=lambda leaf: leaf is None)
+        return replace(self, points=jnp.concatenate([self.points, u]), y=rows)
 
     def quadrature(self) -> Quadrature:
         """Tuned weights for the runs so far.

@@ -19,7 +19,7 @@ from owlfi.experiments.ou_and_ricker import (
     ricker,
     summarise_counts,
 )
-from owlfi.experiments.trust_case import Case, by_formula, by_search, make_simulator
+from owlfi.experiments.trust.case import Case, by_formula, by_search, make_simulator
 from owlfi.measures import Normal, Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.rules import OptimallyWeighted, VStatistic

@@ -11,8 +11,15 @@ from typing import Any
 from jaxtyping import Array, Key
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.experiments.trust import arrange, fit_one, list_steps, picture, read_result, table
-from owlfi.experiments.trust_case import Case
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.estimates import (
+    arrange,
+    fit_one,
+    list_steps,
+    picture,
+    read_result,
+    table,
+)
 from owlfi.inference.abc import rejection_abc
 from owlfi.inference.mmd_bayes import mmd_bayes
 from owlfi.inference.posterior_bootstrap import posterior_bootstrap

@@ -14,15 +14,16 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.trust_case import Case
-from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.problem.problem import Problem
 from owlfi.results.distribution import Distribution
 from owlfi.results.health import keep_quiet
+from owlfi.results.uniformity import binomial_band
 
 LEVEL, CONFIDENCE = 0.9, 0.99
 BAND = 0.85, 0.95  # of coverages that are as good as 0.9
@@ -130,21 +131,13 @@ def measure_coverage(truth: np.ndarray, silent: list[Record]) -> Record:
     mean, (sets, parameters) = inside.mean(), inside.shape
     scatter = inside.mean(1).var(ddof=1) / sets if sets > 1 else 0.0
     number = mean * (1 - mean) / scatter if scatter > 0 else sets
-    interval = clopper_pearson(mean, float(np.clip(number, sets, sets * parameters)))
+    number = float(np.clip(number, sets, sets * parameters))
+    interval = binomial_band(mean * number, number, CONFIDENCE)
     return {
         "coverage": float(mean),
-        "coverage_interval": interval,
+        "coverage_interval": list(interval),
         "least_coverage": float(inside.mean(0).min()),
     }
-
-
-def clopper_pearson(share: float, number: float) -> list[float]:
-    """The 99% interval of a share among so many, which need not be whole."""
-    level, hits = (1 - CONFIDENCE) / 2, share * number
-    misses = number - hits
-    low = beta.ppf(level, hits, misses + 1) if hits > 0 else 0.0
-    high = beta.isf(level, hits + 1, misses) if misses > 0 else 1.0
-    return [float(low), float(high)]
 
 
 def distance_in_errors(truth: np.ndarray, record: Record) -> float:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from owlfi import models
 from owlfi.experiments.likelihoods import g_and_k_log_likelihood
-from owlfi.experiments.trust_case import Case, by_formula, by_search, make_simulator
+from owlfi.experiments.trust.case import Case, by_formula, by_search, make_simulator
 from owlfi.measures import Exponential, Normal, Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.rules import OptimallyWeighted, VStatistic
