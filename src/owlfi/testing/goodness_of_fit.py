@@ -27,7 +27,7 @@ from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_failed_rows, tell_interruption
 from owlfi.testing.cost import plan_goodness_of_fit
-from owlfi.testing.draw_designs import Drawn, draw_designs, retune_designs
+from owlfi.testing.designs import Drawn, draw_designs, retune_designs
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
 from owlfi.testing.p_values import check_level, decide, studentise
 from owlfi.testing.procedure import Procedure, Refit
