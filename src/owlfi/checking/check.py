@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_probability, brief, tell_failure
 from owlfi._tools.keys import numpy_generator, split_key
-from owlfi.checking.discrepancy import column_kernel, embed_at, measure_each
+from owlfi.checking.distances import column_kernel, embed_at, measure_each
 from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import PredictiveCheck, announce

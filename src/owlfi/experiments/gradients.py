@@ -21,7 +21,7 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
 from owlfi.points.sequences import iid, sobol
-from owlfi.problem.learning import learn_coordinates
+from owlfi.problem.learned_coordinates import learn_coordinates
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Quadrature, unweighted

@@ -25,8 +25,8 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
     Mode,

@@ -19,8 +19,8 @@ from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum

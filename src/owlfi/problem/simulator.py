@@ -15,7 +15,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_kind, as_truth, brief
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
-from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
+from owlfi.problem.checks import as_parameters, as_sample, as_theta, check_finite
 from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise

@@ -10,7 +10,12 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.keys import split_key
 from owlfi.measures import Measure, Rotated
-from owlfi.problem.learning import SLOPE_ROWS, Learned, learn_coordinates, learn_from_runs
+from owlfi.problem.learned_coordinates import (
+    SLOPE_ROWS,
+    Learned,
+    learn_coordinates,
+    learn_from_runs,
+)
 from owlfi.problem.pilot_spread import spread_factors
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import simulate

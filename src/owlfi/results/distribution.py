@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
-from owlfi.problem.edge import as_theta
+from owlfi.problem.checks import as_theta
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.result import Result
 

@@ -10,7 +10,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_probability, brief, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.problem.edge import as_theta
+from owlfi.problem.checks import as_theta
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
 from owlfi.results.tables import table_rows, write_numbers
