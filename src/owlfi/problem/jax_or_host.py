@@ -20,6 +20,8 @@ from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
 Kind = TypeVar("Kind", bound=Function)
+Sloped = tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]
+"""Rows, their derivatives where they are known, and how often all rows were computed for it."""
 
 
 class Known(NamedTuple):
@@ -82,8 +84,8 @@ class InJax:
         widths: Float[Array, " p"],
         wanted: Function,
         known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
-        """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
+    ) -> Sloped:
+        """y = rows(v) and its derivatives by v."""
         take = _take_slopes if is_traced(rows, v) else _take_slopes_compiled
         return *take(rows, v), self.slope_runs(len(v))
 
@@ -161,7 +163,7 @@ class OnHost(_InPython):
         widths: Float[Array, " p"],
         wanted: Function,
         known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
+    ) -> Sloped:
         """By finite differences, or from those known at another place; None where y is not wanted.
 
         Those known at this very place are taken anew where they were carried there.
@@ -217,16 +219,9 @@ class InJaxByStep(_InPython, InJax):
             take_calls(len(u))
         return super().call(generator, theta, u)
 
-    def slopes(
-        self,
-        rows: Function,
-        v: Float[Array, " p"],
-        widths: Float[Array, " p"],
-        wanted: Function,
-        known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
+    def slopes(self, rows: Function, v: Array, *details: Any, **named: Any) -> Sloped:
         take_calls(len(jax.eval_shape(rows, v)))
-        return super().slopes(rows, v, widths, wanted, known)
+        return super().slopes(rows, v, *details, **named)
 
 
 Runtime = InJax | OnHost

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_array, as_kind, as_truth, brief
+from owlfi._tools.checks import as_array, as_kind, as_truth, brief, fails_in_jax
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.checks import as_parameters, as_sample, as_theta, check_finite
@@ -72,16 +72,10 @@ class Simulator(eqx.Module):
         self.parameters = as_parameters(parameters)
         self.prior = None if prior is None else _as_prior_of(self.parameters, prior)
         self.theta = None if theta is None else as_theta(theta, self.parameters)
-        self.on_host = self._fails_in_jax() if on_host is None else as_truth("on_host", on_host)
-
-    def _fails_in_jax(self) -> bool:
-        try:
-            jax.eval_shape(self.generator, *self.shapes())
-        except NameError:  # no kind of array would help
-            raise
-        except Exception:  # whatever it is, the host will meet it again and show it
-            return True
-        return False
+        if on_host is None:
+            self.on_host = fails_in_jax(generator, *self.shapes())
+        else:
+            self.on_host = as_truth("on_host", on_host)
 
     @classmethod
     def from_random(

@@ -36,23 +36,8 @@ from owlfi.testing.settings import check_settings
 from owlfi.weights.quadrature import unweighted
 
 
-def _expect(
-    problem: Problem,
-    rule: Rule,
-    theta: Any,
-    resamples: int,
-    level: float,
-    aggregate: bool,
-    designs: int,
-    retune: bool,
-    restarts: int,
-    search: str | Adam,
-) -> Expected:
-    options = {"theta": theta, "aggregate": aggregate, "designs": designs, "restarts": restarts}
-    options["retune"] = retune
-    cost = plan_goodness_of_fit(
-        problem, rule, resamples=resamples, level=level, search=search, **options
-    )
+def _expect(problem: Problem, rule: Rule, level: float, **options: Any) -> Expected:
+    cost = plan_goodness_of_fit(problem, rule, level=level, **options)
     fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
     return Expected(rule.tuning_calls(problem) + fewest, cost.expected)
 
