@@ -105,11 +105,7 @@ class Runner(Archive):
 
     @contextmanager
     def keep_workers(
-        self,
-        *,
-        executor: Any = None,
-        workers: int | None = None,
-        time_limit: float | None = None,
+        self, *, executor: Any = None, workers: int | None = None, time_limit: float | None = None
     ) -> Iterator["Runner"]:
         """Keep the workers for several calls of `run` and `simulator`; options as in `run`.
 

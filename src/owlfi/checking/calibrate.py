@@ -161,7 +161,7 @@ class _Trial(NamedTuple):
         as_kind("what method returned", result, Distribution, "an Estimate or a Posterior")
         reference = np.asarray(self.problem.prior.sample(reference_key, 1))[0]
         return compare_with_truth(rank_key, result, theta, reference, self.units) | {
-            "seconds": perf_counter() - began,
+            "seconds": perf_counter() - began
         }
 
 

@@ -20,12 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.ou_and_ricker import (
-    OU_ELSEWHERE,
-    RICKER_ELSEWHERE,
-    ROWS,
-    ornstein_uhlenbeck,
-)
+from owlfi.experiments.ou_and_ricker import OU_ELSEWHERE, RICKER_ELSEWHERE, ROWS, ornstein_uhlenbeck
 from owlfi.experiments.trust.case import Case
 from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.posterior_bootstrap import posterior_bootstrap

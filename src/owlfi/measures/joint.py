@@ -61,8 +61,7 @@ class MultivariateNormal(Measure):
         if shares.min() < 0 or shares.sum() == 0:
             raise ValueError(f"weights must be at least 0 and not all 0, got {brief(weights)}")
         return cls(
-            np.average(rows, axis=0, weights=shares),
-            np.atleast_2d(np.cov(rows.T, aweights=shares)),
+            np.average(rows, axis=0, weights=shares), np.atleast_2d(np.cov(rows.T, aweights=shares))
         )
 
     def __repr__(self) -> str:

@@ -157,13 +157,7 @@ def _extrapolate(whole: Quadrature, half: Quadrature, field: str, m: int) -> flo
 
 
 def _answer(
-    pilot: Quadrature,
-    m: int,
-    more: int,
-    optimal: float,
-    equal: float,
-    seconds: float,
-    calls: int,
+    pilot: Quadrature, m: int, more: int, optimal: float, equal: float, seconds: float, calls: int
 ) -> Recommendation:
     assert pilot.certificate is not None
     weighted = int(pilot.certificate.verdict) == Verdict.WEIGHTED and optimal < equal

@@ -130,10 +130,7 @@ def _begin(
 
 
 def _refit_observed(
-    key: Key[Array, ""],
-    problem: Problem,
-    procedure: Procedure,
-    starts: Starts,
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, starts: Starts
 ) -> list[Refit]:
     """From all starts, then, as the replicates are, from the estimate; the last one counts."""
     x = problem.observed

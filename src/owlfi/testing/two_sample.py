@@ -24,13 +24,7 @@ from owlfi.kernels.default_kernel import default_kernel
 from owlfi.problem.dependence import tell_dependence
 from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_few_rows
-from owlfi.testing.p_values import (
-    BANDWIDTHS,
-    check_level,
-    check_rows,
-    decide,
-    largest_studentised,
-)
+from owlfi.testing.p_values import BANDWIDTHS, check_level, check_rows, decide, largest_studentised
 
 _MEDIAN_ROWS = 2000  # of both samples, for the lengthscale
 _TILE = 1024  # rows of the Gram matrix that are held at a time
