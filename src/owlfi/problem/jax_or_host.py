@@ -58,7 +58,7 @@ class InJax:
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns."""
-        call = generator if is_traced(theta, u) else partial(_call, generator)
+        call = generator if is_traced(theta, u) else partial(call_compiled, generator)
         return call(theta, u)
 
     def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
@@ -249,7 +249,7 @@ def compile_where_it_runs(function: Kind) -> Kind:
 
 
 @compile_quickly
-def _call(generator: Function, theta: Array, u: Array) -> Any:
+def call_compiled(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)
 

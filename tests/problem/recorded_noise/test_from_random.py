@@ -485,10 +485,6 @@ def keeps_draws(theta, rng):
     return KEPT["z"] + theta[0] * rng.normal()
 
 
-def draws_bits(theta, rng):
-    return rng.bit_generator.random_raw()
-
-
 def yields(theta, rng):
     yield rng.normal()
 
