@@ -35,7 +35,7 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "mmd": "data_term squared_mmd",
     "problem.simulator": "Simulator",
     "problem.simulations": "Simulations simulate",
-    "problem.learning": "learn_coordinates",
+    "problem.learned_coordinates": "learn_coordinates",
     "problem.prior": "Prior",
     "problem.observed": "read_csv",
     "problem.problem": "Problem",

@@ -27,10 +27,10 @@ from typer.testing import CliRunner
 import campaign_models as models
 from owlfi import Normal, Simulator, SquaredExponential, equal_weights
 from owlfi.campaign import Campaign
+from owlfi.campaign.assemble import decode_rounds
 from owlfi.campaign.database import StoreError, StoreExistsError, create_file, hold_file
 from owlfi.campaign.encoding import decode, encode
 from owlfi.campaign.exchange import export_design, work
-from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Run, Store, digest
 from owlfi.cli.main import app
 from owlfi.weights.kernel_fit import KernelFit

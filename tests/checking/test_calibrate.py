@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
@@ -168,6 +169,12 @@ def test_p_values_of_uniform_levels_are_uniform():
     found = np.array([look_at_levels(*rng.uniform(size=(3, 50))) for _ in range(400)])
     for column in found.T:
         assert kolmogorov_p(column) > 1e-3
+
+
+@pytest.mark.parametrize("hits", [0, 17, 20])
+def test_binomial_bands_are_clopper_and_pearson_s(hits):
+    expected = scipy.stats.binomtest(hits, 20).proportion_ci(0.99, method="exact")
+    assert_allclose(binomial_band(hits, 20, 0.99), [expected.low, expected.high])
 
 
 def test_binomial_bands_cover():

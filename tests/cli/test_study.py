@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import owlfi.inference
 import owlfi.results.result
 from owlfi.campaign import Campaign
-from owlfi.campaign.results import runs_with_equal_weights
+from owlfi.campaign.assemble import runs_with_equal_weights
 from owlfi.cli.main import app
 from owlfi.cli.study import read_study
 from owlfi.cli.study_file import StudyError, construct

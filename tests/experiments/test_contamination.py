@@ -9,7 +9,8 @@ from owlfi.experiments import EXPERIMENTS, contamination
 from owlfi.experiments.contamination import BUDGET, METHODS, SETTINGS, SHARES, Setting, observe
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ricker, summarise_counts
-from owlfi.experiments.trust_smooth import small_scale
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.smooth import small_scale
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import VStatistic
@@ -29,7 +30,7 @@ def test_stray_rows_come_first_and_the_others_stay(model):
 
 def test_process_of_stray_rows_has_ten_times_the_noise():
     setting = SETTINGS["Ornstein-Uhlenbeck"]
-    sd = [float(make().measure.sd[0]) for make in (setting.make, setting.make_stray)]
+    sd = [float(case.make().measure.sd[0]) for case in (setting.case, setting.stray)]
     assert_allclose(sd, [0.1, 1.0])
 
 
@@ -62,8 +63,8 @@ def test_summaries_are_taken_of_observations_and_simulations():
 
 def small_setting():
     published = dict.fromkeys(SHARES, (1.0, 2.0, 3.0, 4.0, 5.0))
-    rule = VStatistic(16, sobol)
-    return Setting(small_scale, (0.2,), small_scale, (0.9,), published, rule)
+    case = Case(small_scale, (0.2,), 100, VStatistic(16, sobol))
+    return Setting(case, case._replace(theta=(0.9,)), published)
 
 
 def test_errors_of_draws_beside_the_published(monkeypatch, tmp_path):
@@ -82,7 +83,7 @@ def test_errors_of_draws_beside_the_published(monkeypatch, tmp_path):
     assert len(table.rows) == 3
     assert len(table.rows[0]) == len(table.headings) == len(METHODS) + 4
     assert experiment.write(tmp_path, 2, plan, records)[1].stat().st_size > 5000
-    (last,) = experiment.resume(KEY, plan, 5)
+    (last,) = experiment.run(KEY, plan, 5)
     assert last["rmse"] == records[5]["rmse"]
 
 

@@ -7,12 +7,14 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_allclose, assert_equal
 
-from owlfi.experiments import EXPERIMENTS, trust, trust_counts, trust_series, trust_smooth
+from owlfi.experiments import EXPERIMENTS
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ornstein_uhlenbeck, process_maximum_likelihood
-from owlfi.experiments.trust_case import Case, make_simulator
-from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.experiments.trust import counts, estimates, series, smooth
+from owlfi.experiments.trust.case import Case, make_simulator
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.measures import Normal, Uniform
+from owlfi.results.uniformity import binomial_band
 
 KEY = jax.random.key(8)
 CHEAP = ["exponential, 1e-6", "zero-inflated Poisson"]
@@ -33,19 +35,19 @@ def test_truth_is_possible_and_rows_are_finite(name):
 
 DENSITIES = {
     "two scales": (
-        trust_smooth.two_scales_log_likelihood,
+        smooth.two_scales_log_likelihood,
         [2.0, 3.0, 0.5],
         [[1.5, 2.0], [2.5, 4.0]],
         lambda x: scipy.stats.norm([2.0, 3.0], [1.0, 1.5]).logpdf(x),
     ),
     "skew normal": (
-        trust_smooth.skew_normal_log_likelihood,
+        smooth.skew_normal_log_likelihood,
         [1.0, 2.0, 3.0],
         [[0.5], [2.0]],
         scipy.stats.skewnorm(3.0, 1.0, 2.0).logpdf,
     ),
     "two modes": (
-        trust_counts.two_modes_log_likelihood,
+        counts.two_modes_log_likelihood,
         [0.3, -1.0, 2.0, 0.5],
         [[0.0], [1.7]],
         lambda x: np.log(
@@ -66,7 +68,7 @@ def test_copula_s_likelihood_is_that_of_normal_logarithms():
     x, theta = np.array([[1.0, 2.0, 0.5], [3.0, 1.0, 1.5]]), jnp.array([0.5, 0.7, 0.4])
     covariance = 0.49 * (0.6 * np.eye(3) + 0.4)
     expected = scipy.stats.multivariate_normal([0.5] * 3, covariance).logpdf(np.log(x)).sum()
-    found = trust_smooth.copula_log_likelihood(theta, jnp.asarray(x))
+    found = smooth.copula_log_likelihood(theta, jnp.asarray(x))
     assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -74,21 +76,21 @@ def test_stationary_process_is_an_autoregression():
     """Two formulas of one likelihood."""
     kappa, sigma = 1.3, 0.8
     phi = np.exp(-kappa * 0.2)
-    x = trust_series.stationary_process()([kappa, 0.0, sigma], np.full((4, 25), 0.3))
+    x = series.stationary_process()([kappa, 0.0, sigma], np.full((4, 25), 0.3))
     step = sigma / np.sqrt(2 * kappa) * np.sqrt(1 - phi**2)
-    expected = trust_series.autoregression_log_likelihood(jnp.array([phi, step]), x)
-    found = trust_series.stationary_log_likelihood(jnp.array([kappa, 0.0, sigma]), x)
+    expected = series.autoregression_log_likelihood(jnp.array([phi, step]), x)
+    found = series.stationary_log_likelihood(jnp.array([kappa, 0.0, sigma]), x)
     assert_allclose(found, expected, rtol=1e-10)
 
 
 COUNTS = {
     "negative binomial": (
-        trust_counts.negative_binomial_log_likelihood,
+        counts.negative_binomial_log_likelihood,
         [[5.0, 1.5], [3.0, 4.0]],
         lambda theta, x: scipy.stats.nbinom(theta[1], theta[1] / theta.sum()).logpmf(x),
     ),
     "zero-inflated Poisson": (
-        trust_counts.inflated_poisson_log_likelihood,
+        counts.inflated_poisson_log_likelihood,
         [[0.3, 3.0], [0.6, 1.0]],
         lambda theta, x: np.log(
             theta[0] * (x == 0) + (1 - theta[0]) * scipy.stats.poisson(theta[1]).pmf(x)
@@ -147,28 +149,22 @@ def make_record(theta, reach, **more):
     return {"theta": theta.tolist(), **ends, "warnings": [], **more}
 
 
-def test_interval_of_a_coverage_is_clopper_and_pearson_s():
-    for hits in (0, 17, 20):
-        expected = scipy.stats.binomtest(hits, 20).proportion_ci(0.99, method="exact")
-        assert_allclose(trust.clopper_pearson(hits / 20, 20), [expected.low, expected.high])
-
-
 def test_parameters_that_are_missed_together_count_once():
     truth = np.zeros(2)
     together = [make_record([2.0 * (i < 2)] * 2, [1.0, 1.0]) for i in range(10)]
     apart = [make_record([2.0 * (i < 2), 2.0 * (i > 7)], [1.0, 1.0]) for i in range(10)]
-    wide, narrow = (trust.measure_coverage(truth, records) for records in (together, apart))
+    wide, narrow = (estimates.measure_coverage(truth, records) for records in (together, apart))
     assert wide["coverage"] == narrow["coverage"] == 0.8
-    assert_allclose(wide["coverage_interval"], trust.clopper_pearson(0.8, 10))
-    assert_allclose(narrow["coverage_interval"], trust.clopper_pearson(0.8, 20))
+    assert_allclose(wide["coverage_interval"], binomial_band(8, 10, 0.99))
+    assert_allclose(narrow["coverage_interval"], binomial_band(16, 20, 0.99))
 
 
 def test_distance_is_in_errors_of_the_side_of_the_truth():
     record = {"theta": [1.0], "low": [0.0], "high": [1.1]}
-    assert_allclose(trust.distance_in_errors(np.array([0.0]), record), 1.645, rtol=1e-3)
-    assert_allclose(trust.distance_in_errors(np.array([2.0]), record), 16.45, rtol=1e-3)
+    assert_allclose(estimates.distance_in_errors(np.array([0.0]), record), 1.645, rtol=1e-3)
+    assert_allclose(estimates.distance_in_errors(np.array([2.0]), record), 16.45, rtol=1e-3)
     unknown = {"theta": [1.0], "low": [float("nan")], "high": [float("nan")]}
-    assert trust.distance_in_errors(np.array([1.0]), unknown) == np.inf
+    assert estimates.distance_in_errors(np.array([1.0]), unknown) == np.inf
 
 
 def fail(theta, u):
@@ -180,24 +176,24 @@ def test_a_fit_that_raises_is_recorded_and_counts_as_warned(monkeypatch):
         return jax.random.normal(key, (self.n, 1))
 
     broken = Case(lambda: make_simulator(fail, Normal(), on_host=True, a=Uniform(0, 1)), (0.5,), 9)
-    monkeypatch.setattr(trust, "PROBLEMS", {"broken": broken})
+    monkeypatch.setattr(estimates, "PROBLEMS", {"broken": broken})
     monkeypatch.setattr(Case, "observe", observe)
-    records = list(trust.run(KEY, Plan(2)))
+    records = list(estimates.run(KEY, Plan(2)))
     assert all("no licence" in record["error"] for record in records)
-    result = trust.arrange(records)["broken"]
+    result = estimates.arrange(records)["broken"]
     assert result["warned"] == 1
     assert result["far"] == 0
-    assert len(trust.table(records).rows) == 1
-    trust.picture(records)
+    assert len(estimates.table(records).rows) == 1
+    estimates.picture(records)
 
 
 def test_cheapest_problems_from_data_to_a_table(monkeypatch, tmp_path):
-    monkeypatch.setattr(trust, "PROBLEMS", {name: PROBLEMS[name] for name in CHEAP})
+    monkeypatch.setattr(estimates, "PROBLEMS", {name: PROBLEMS[name] for name in CHEAP})
     experiment, plan = EXPERIMENTS["trust"], Plan(2)
     records = list(experiment.run(KEY, plan))
     assert len(records) == experiment.steps(plan)
     assert [record["problem"] for record in records] == 2 * CHEAP
-    results = trust.arrange(records)
+    results = estimates.arrange(records)
     for name, result in results.items():
         assert result["data_sets"] == 2
         assert result["calls"] > 0
@@ -210,20 +206,19 @@ def test_cheapest_problems_from_data_to_a_table(monkeypatch, tmp_path):
     def forget_time(record):
         return {name: value for name, value in record.items() if name != "seconds"}
 
-    (last,) = experiment.resume(KEY, plan, 3)
-    (alone,) = list(trust.run_some(KEY, CHEAP[1:], 2))[1:]
-    for record in (last, alone):
+    (last,) = experiment.run(KEY, plan, 3)
+    for record in (last, estimates.fit_one(KEY, CHEAP[1], 1)):
         assert_equal(forget_time(record), forget_time(records[3]))
 
 
 @pytest.mark.slow
 def test_intervals_and_warnings_are_true():
-    results = trust.arrange(list(trust.run(KEY, Plan(20))))
+    results = estimates.arrange(list(estimates.run(KEY, Plan(20))))
     assert sum(result["far"] for result in results.values()) <= 3
     wrong = {
         name: result["coverage_interval"]
         for name, result in results.items()
-        if result["coverage_interval"][0] > trust.BAND[1]
-        or result["coverage_interval"][1] < trust.BAND[0]
+        if result["coverage_interval"][0] > estimates.BAND[1]
+        or result["coverage_interval"][1] < estimates.BAND[0]
     }
     assert not wrong

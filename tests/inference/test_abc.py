@@ -19,10 +19,10 @@ from gaussian import (
     gaussian_problem,
 )
 from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
-from owlfi.experiments.trust import fit_one, measure_coverage
-from owlfi.experiments.trust_methods import fit_by
-from owlfi.experiments.trust_problems import PROBLEMS
-from owlfi.experiments.trust_smooth import copula_log_likelihood
+from owlfi.experiments.trust.estimates import fit_one, measure_coverage
+from owlfi.experiments.trust.methods import fit_by
+from owlfi.experiments.trust.problems import PROBLEMS
+from owlfi.experiments.trust.smooth import copula_log_likelihood
 from owlfi.inference.acceptance import explained_distance
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.polynomial import regress

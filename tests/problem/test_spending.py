@@ -13,7 +13,7 @@ import owlfi
 from gaussian import RULE
 from ordinary_simulators import SIMULATORS, wright_fisher
 from owlfi import HealthWarning
-from owlfi.inference.forecast import expect_fit
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.problem.spending import Expected, limit_calls, tell_cost, tell_rough
 from owlfi.results.health import keep_quiet
 from test_health import METHODS, ON_HOST, run, with_generator

@@ -24,7 +24,7 @@ from owlfi import (
     wild_goodness_of_fit,
 )
 from owlfi.experiments.composite_cases import MEDIAN, SOBOL, g_and_k_law, model, prior
-from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import objective_of
 from owlfi.inference.search.starts import compare_starts

@@ -53,6 +53,17 @@ def concrete(tree: PyTree) -> PyTree:
     return numbers
 
 
+def fails_in_jax(function: Any, *shapes: jax.ShapeDtypeStruct) -> bool:
+    """Whether a user's function cannot be traced, and runs on the host; NameError as it is."""
+    try:
+        jax.eval_shape(function, *shapes)
+    except NameError:  # no kind of array would help
+        raise
+    except Exception:  # whatever it is, the host will meet it again and show it
+        return True
+    return False
+
+
 def as_array(name: str, value: Any) -> Float[Array, "..."]:
     """A finite float64 array from an array, a list, a number or a pandas object."""
     if is_traced(value):

@@ -122,11 +122,7 @@ class Archive:
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """The store to write to; ValueError while another process does."""
-        with (
-            self._hold(),
-            explain_errors(self.path),
-            closing(Store.open(self._name)) as store,
-        ):
+        with self._hold(), explain_errors(self.path), closing(Store.open(self._name)) as store:
             driver = store.fact("driver")
             if _runs_beside(driver):  # somebody has removed its lock
                 raise self._refuse(_name_driver(driver))

@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count, as_path, as_truth
 from owlfi._tools.keys import as_key
 from owlfi.campaign.archive import Status, outline_facts
+from owlfi.campaign.assemble import assemble_runs, weigh_runs
 from owlfi.campaign.database import StoreExistsError
 from owlfi.campaign.design import Design
 from owlfi.campaign.driver import MOST_CALLS, deadline
 from owlfi.campaign.growing import check_prior, extend_design, read_rounds, typical_seconds
 from owlfi.campaign.recipe import as_recipe, load_simulator, read_sources
-from owlfi.campaign.results import assemble_runs, weigh_runs
 from owlfi.campaign.running import Runner
 from owlfi.campaign.store import Store
 from owlfi.campaign.trust import sign

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from owlfi.campaign.archive import Archive
+from owlfi.campaign.assemble import decode_rounds
 from owlfi.campaign.design import Design
 from owlfi.campaign.encoding import encode
 from owlfi.campaign.outcome import DONE
-from owlfi.campaign.results import decode_rounds
 from owlfi.campaign.store import Ending
 from owlfi.inference.proposals.proposal import Proposal, the_prior
 from owlfi.problem.problem import Problem, as_problem

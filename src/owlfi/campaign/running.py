@@ -105,11 +105,7 @@ class Runner(Archive):
 
     @contextmanager
     def keep_workers(
-        self,
-        *,
-        executor: Any = None,
-        workers: int | None = None,
-        time_limit: float | None = None,
+        self, *, executor: Any = None, workers: int | None = None, time_limit: float | None = None
     ) -> Iterator["Runner"]:
         """Keep the workers for several calls of `run` and `simulator`; options as in `run`.
 
@@ -147,15 +143,7 @@ class Runner(Archive):
         methods that need gradients cannot use it. A run that failed, now or before, is a row of
         NaN, and `failures` tells why; ValueError where all failed, so that d is not known.
         """
-        of = self.original
-        return Simulator(
-            self._remember,
-            of.measure,
-            of.parameters,
-            prior=of.prior,
-            theta=of.theta,
-            on_host=True,
-        )
+        return self.original.replace(generator=self._remember, on_host=True)
 
     def _remember(self, theta: Any, u: Any) -> np.ndarray:
         """y (m, d) at one theta and u (m, s), from the store where it is known."""

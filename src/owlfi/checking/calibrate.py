@@ -24,7 +24,7 @@ from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import repeat
 from owlfi.results import Calibration, announce
-from owlfi.results.distribution import Distribution
+from owlfi.results.distribution import Distribution, as_distribution
 from owlfi.results.health import keep_quiet, tell_interruption
 
 _GIVE_UP = 5  # data sets that fail before any succeeds
@@ -161,7 +161,7 @@ class _Trial(NamedTuple):
         as_kind("what method returned", result, Distribution, "an Estimate or a Posterior")
         reference = np.asarray(self.problem.prior.sample(reference_key, 1))[0]
         return compare_with_truth(rank_key, result, theta, reference, self.units) | {
-            "seconds": perf_counter() - began,
+            "seconds": perf_counter() - began
         }
 
 
@@ -269,13 +269,8 @@ def _as_source(problem: Problem, around: Any) -> Callable[[Any], Any]:
     """What draws one theta (1, p) with a key."""
     if around is None:
         return lambda key: problem.prior.sample(key, 1)
-    as_kind("around", around, Distribution, "an Estimate or a Posterior")
-    if around.names != problem.prior.names:
-        raise ValueError(
-            f"around has the parameters {around.names}, not {problem.prior.names}; give "
-            "a result of this problem"
-        )
-    return partial(_draw_inside, around, [np.asarray(end) for end in problem.prior.bounds])
+    given = as_distribution("around", around, problem.prior.names)
+    return partial(_draw_inside, given, [np.asarray(end) for end in problem.prior.bounds])
 
 
 def _draw_inside(around: Distribution, ends: list[np.ndarray], key: Any) -> np.ndarray:

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind, as_probability, brief, tell_failure
+from owlfi._tools.checks import as_probability, brief, tell_failure
 from owlfi._tools.keys import numpy_generator, split_key
-from owlfi.checking.discrepancy import column_kernel, embed_at, measure_each
+from owlfi.checking.distances import column_kernel, embed_at, measure_each
 from owlfi.problem.fresh_data import draw_data
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import PredictiveCheck, announce
-from owlfi.results.distribution import Distribution
+from owlfi.results.distribution import Distribution, as_distribution
 from owlfi.testing.p_values import check_level, decide, largest_studentised
 
 MMD, WORST = "squared MMD", "worst column"
@@ -60,12 +60,7 @@ def check(
     >>> found.names, found.warnings
     (('squared MMD', 'largest'), ())
     """
-    as_problem(problem), as_kind("result", result, Distribution, "an Estimate or a Posterior")
-    if result.names != problem.prior.names:
-        raise ValueError(
-            f"result has the parameters {result.names}, not {problem.prior.names}; give "
-            "a result of this problem"
-        )
+    as_distribution("result", result, as_problem(problem).prior.names)
     functions, x = _as_statistics(statistics), np.asarray(problem.observed)
     own = np.array([_measure(name, f, x) for name, f in functions.items()])
     count, share = _check_share(replicates, level, len(functions) + min(2, x.shape[1]))

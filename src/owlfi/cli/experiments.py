@@ -1,6 +1,5 @@
 """Experiments on the console: their list, their steps, their tables."""
 
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from owlfi.experiments import experiment
 from owlfi.experiments.experiment import Experiment, Plan, Record
-from owlfi.results.health import HealthWarning
+from owlfi.results.health import keep_quiet
 
 
 def collect_records(
@@ -20,14 +19,13 @@ def collect_records(
     """The records of all steps, or of those finished when interrupted."""
     key, total = jax.random.key(seed), chosen.steps(plan)
     records = chosen.read_kept(out, seed, plan)
-    resume, left = chosen.resume, total - len(records)
-    steps = chosen.run(key, plan) if resume is None else resume(key, plan, len(records))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HealthWarning)  # of single fits among many
+    skip = [len(records)] if chosen.resumable else []
+    steps, left = chosen.run(key, plan, *skip), total - len(records)
+    with keep_quiet():  # of single fits among many
         try:
             for record in track(steps, description=chosen.name, total=left, console=console):
                 records.append(record)
-                if resume is not None:
+                if chosen.resumable:
                     chosen.keep(out, seed, plan, record)
         except KeyboardInterrupt:
             console.print(f"Stopped after {len(records)} of {total} steps.")

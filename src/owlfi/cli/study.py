@@ -20,7 +20,7 @@ from owlfi.campaign.recipe import as_recipe
 from owlfi.cli.study_file import StudyError, StudyFile
 from owlfi.kernels import Kernel
 from owlfi.measures import Measure
-from owlfi.problem.observed import as_observed, observe
+from owlfi.problem.observed import observe
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
@@ -165,7 +165,7 @@ def _add_noise(file: StudyFile, generator: Any) -> Simulator:
         own = generator
         prior = _read_prior(file) if "prior" in file.values else own.prior
         noise = file.construct("noise", Measure) if "noise" in file.values else own.measure
-        return Simulator(own.generator, noise, own.parameters, prior=prior, on_host=own.on_host)
+        return own.replace(measure=noise, prior=prior, theta=None)
     file.require("prior")
     prior, seeded = _read_prior(file), getattr(generator, "takes_seed", False)
     if file.values.get("random", seeded):
@@ -200,11 +200,9 @@ def _read_observed(file: StudyFile) -> tuple[np.ndarray, tuple[str, ...] | None]
     try:
         if not path.is_file():  # a device would never end
             raise ValueError(f"there is no file {str(path)!r}")
-        if path.suffix == ".csv":
-            numbers, names = observe(path)
-            return np.asarray(numbers), names
         read = partial(np.load, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt
-        return np.asarray(as_observed(read(path))), None
+        numbers, names = observe(path if path.suffix == ".csv" else read(path))
+        return np.asarray(numbers), names
     except (OSError, ValueError, MemoryError) as error:
         raise file.mistake("data", error) from error
 
@@ -236,8 +234,7 @@ def _read_rule(file: StudyFile) -> Rule:
     try:
         return getattr(owlfi, name)(**options)
     except (TypeError, ValueError) as error:
-        named = [key for key in options if re.search(rf"\b{key}\b", str(error))]
-        raise file.mistake(named[0] if named else "rule", error) from error
+        raise file.mistake(_find_named(options, error) or "rule", error) from error
 
 
 def _count_thetas(file: StudyFile, method: str) -> int:
@@ -318,6 +315,10 @@ def _check_options(file: StudyFile, method: str, problem: Problem) -> None:
     except _AskedError:
         return
     except (ValueError, TypeError) as error:
-        named = [key for key in options if re.search(rf"\b{key}\b", str(error))]
-        key, table = (named[0], "options") if named else ("options", "")
-        raise file.mistake(key, error, table=table) from error
+        named = _find_named(options, error)
+        raise file.mistake(named or "options", error, table=named and "options") from error
+
+
+def _find_named(options: dict[str, Any], error: Exception) -> str:
+    """The option that an error is about; empty where it names none."""
+    return next((key for key in options if re.search(rf"\b{key}\b", str(error))), "")

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from owlfi.campaign.assemble import runs_with_equal_weights
 from owlfi.campaign.campaign import Campaign
-from owlfi.campaign.results import runs_with_equal_weights
 from owlfi.cli.progress import show_progress
 from owlfi.cli.study import Study, find_method, read_study
 from owlfi.problem.problem import Problem

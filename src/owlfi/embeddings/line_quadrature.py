@@ -219,10 +219,7 @@ def _add_half_periods(
 
 
 def _place_nodes(
-    measure: Family,
-    pieces: list[Piece],
-    panels: _Panels,
-    foci: Float[Array, "f r s"],
+    measure: Family, pieces: list[Piece], panels: _Panels, foci: Float[Array, "f r s"]
 ) -> _Nodes:
     """r rules, each with panels around its f foci."""
     geometry = jax.lax.stop_gradient((foci, panels))

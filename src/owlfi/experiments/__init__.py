@@ -22,13 +22,13 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "windfarm-budget": "windfarm_budget.WINDFARM_BUDGET",
     "exchange": "exchange_rates.EXCHANGE",
     "power": "composite_tests.POWER",
-    "trust": "trust.TRUST",
-    "trust-bootstrap": "trust_methods.BOOTSTRAP",
-    "trust-mmd-bayes": "trust_methods.MMD_BAYES",
-    "trust-pseudo-marginal": "trust_methods.PSEUDO_MARGINAL",
-    "trust-abc": "trust_methods.ABC",
-    "trust-abc-adjusted": "trust_methods.ADJUSTED",
-    "trust-sequential-abc": "trust_methods.SEQUENTIAL",
+    "trust": "trust.estimates.TRUST",
+    "trust-bootstrap": "trust.methods.BOOTSTRAP",
+    "trust-mmd-bayes": "trust.methods.MMD_BAYES",
+    "trust-pseudo-marginal": "trust.methods.PSEUDO_MARGINAL",
+    "trust-abc": "trust.methods.ABC",
+    "trust-abc-adjusted": "trust.methods.ADJUSTED",
+    "trust-sequential-abc": "trust.methods.SEQUENTIAL",
     "contamination": "contamination.CONTAMINATION",
 }
 
@@ -39,7 +39,7 @@ class _Experiments(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         found = super().__getitem__(name)
         if isinstance(found, str):
-            module, constant = found.split(".")
+            module, constant = found.rsplit(".", 1)
             found = self[name] = getattr(import_module(f"{__name__}.{module}"), constant)
         return found
 

@@ -1,48 +1,37 @@
 """How near to the truth for how many simulator calls, beside the exact maximum likelihood."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from owlfi import models
-from owlfi.experiments.excess import sample
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.likelihoods import (
-    LogLikelihood,
-    g_and_k_log_likelihood,
-    maximum_likelihood,
-    moving_average_log_likelihood,
-)
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Points, VStatistic
-from owlfi.problem.simulator import Simulator
 
-OBSERVED = 200
 LEVEL = 0.9
 
 
 class Task(NamedTuple):
-    """A simulator with a known likelihood, the truth, and how much to spend on a fit."""
+    """A problem whose likelihood is known, and how much to spend on a fit."""
 
-    make: Callable[[], Simulator]
-    theta: tuple[float, ...]
-    log_likelihood: LogLikelihood
+    case: Case
     m: int
     starts: int
     refined: int
 
 
 TASKS = {
-    "g-and-k": Task(models.g_and_k, (3.0, 1.0, 0.5, 0.2), g_and_k_log_likelihood, 208, 16, 2),
-    "MA(2)": Task(models.moving_average, (0.6, 0.2), moving_average_log_likelihood, 200, 8, 1),
+    "g-and-k": Task(PROBLEMS["g-and-k"], 208, 16, 2),
+    "MA(2)": Task(PROBLEMS["MA(2)"], 200, 8, 1),
 }
 RULES: dict[str, tuple[Points, bool]] = {
     "V, iid points": (iid, False),
@@ -55,13 +44,11 @@ _NAMES = (*RULES, "exact MLE")
 def run(key: Key[Array, ""], plan: Plan) -> Iterator[Record]:
     """One data set after the other, each fitted by every rule."""
     for (name, task), number in product(TASKS.items(), range(plan.repeats)):
-        simulator, truth = task.make(), jnp.array(task.theta)
         data_key, fit_key = jax.random.split(jax.random.fold_in(key, number))
-        problem = Problem(simulator, sample(data_key, simulator, truth, OBSERVED))
-        best = maximum_likelihood(task.log_likelihood, problem.prior, truth, problem.observed)
-        yield {"task": name, "exact MLE": _score(best, problem, task)} | {
-            rule: _estimate(fit_key, problem, rule, task) for rule in RULES
-        }
+        x = task.case.observe(data_key)
+        record: Record = {"task": name, "exact MLE": {"theta": task.case.refer(x)}}
+        problem = task.case.pose(x)
+        yield record | {rule: _estimate(fit_key, problem, rule, task) for rule in RULES}
 
 
 def _estimate(key: Key[Array, ""], problem: Problem, rule: str, task: Task) -> Record:
@@ -76,34 +63,30 @@ def _estimate(key: Key[Array, ""], problem: Problem, rule: str, task: Task) -> R
         retune=retune,
     )
     low, high = (np.asarray(end) for end in estimate.interval(LEVEL))
-    truth = np.array(task.theta)
-    return _score(np.asarray(estimate.theta), problem, task) | {
+    truth = np.array(task.case.theta)
+    return {
+        "theta": np.asarray(estimate.theta).tolist(),
         "coverage": ((low <= truth) & (truth <= high)).tolist(),
         "calls": estimate.calls,
         "gradient_calls": estimate.gradient_calls,
     }
 
 
-def _score(theta: np.ndarray, problem: Problem, task: Task) -> Record:
-    low, high = (np.asarray(end) for end in problem.prior.bounds)
-    errors = (theta - np.array(task.theta)) / ((high - low) / 12**0.5)
-    return {"theta": theta.tolist(), "scaled_errors": errors.tolist()}
-
-
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By task and rule: RMSE over the prior's sd, mean over the parameters; coverage; calls."""
-    return {name: _summarise(part) for name, part in group(records, "task").items()}
+    return {
+        name: _summarise(TASKS[name].case, part) for name, part in group(records, "task").items()
+    }
 
 
-def _summarise(records: list[Record]) -> Record:
+def _summarise(case: Case, records: list[Record]) -> Record:
     result: Record = {"data_sets": len(records)}
     for name in _NAMES:
-        cells = {key: np.array([r[name][key] for r in records]) for key in records[0][name]}
-        rmse = np.sqrt((cells["scaled_errors"] ** 2).mean(0)).mean()
-        result[name] = {"rmse": float(rmse), "estimates": cells["theta"].tolist()}
+        thetas = [r[name]["theta"] for r in records]
+        result[name] = {"rmse": case.rmse(thetas), "estimates": thetas}
         if name in RULES:
             for mean in ("coverage", "calls", "gradient_calls"):
-                result[name][mean] = float(cells[mean].mean())
+                result[name][mean] = float(np.mean([r[name][mean] for r in records]))
     for name in _NAMES:
         result[name]["over_mle"] = result[name]["rmse"] / result["exact MLE"]["rmse"]
     return result
@@ -119,7 +102,7 @@ def table(records: list[Record]) -> Table:
         numbers = (format(cell[c], form) if c in cell else "" for c, form in formats.items())
         rows.append((f"{task}, {name}", *numbers))
     return Table(
-        f"Minimum-distance estimates from n = {OBSERVED} observations",
+        "Minimum-distance estimates from n = 200 observations",
         ("task, rule", "RMSE", "over MLE", "90% intervals cover", "calls", "derivatives"),
         rows,
         "RMSE in units of the prior's standard deviation, mean over the parameters. Derivatives: "

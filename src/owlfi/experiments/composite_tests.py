@@ -163,7 +163,7 @@ TABLE2 = Experiment(
     table=table2,
     picture=table2_picture,
     arrange=arrange,
-    resume=run_table2,
+    resumable=True,
 )
 POWER = Experiment(
     name="power",
@@ -175,5 +175,5 @@ POWER = Experiment(
     table=power_table,
     picture=power_picture,
     arrange=arrange,
-    resume=run_power,
+    resumable=True,
 )

@@ -7,11 +7,10 @@ result files: neural posteriors (NPE), ABC, and those with robust statistics (R,
 """
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,21 +20,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.ou_and_ricker import (
-    OU_ELSEWHERE,
-    OU_TRUTH,
-    RICKER_ELSEWHERE,
-    RICKER_TRUTH,
-    ROWS,
-    ornstein_uhlenbeck,
-    ricker,
-    summarise_counts,
-)
+from owlfi.experiments.ou_and_ricker import OU_ELSEWHERE, RICKER_ELSEWHERE, ROWS, ornstein_uhlenbeck
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.posterior_bootstrap import posterior_bootstrap
 from owlfi.points.sequences import sobol
-from owlfi.problem.problem import Problem
-from owlfi.problem.rules import Rule, VStatistic
-from owlfi.problem.simulator import Simulator
+from owlfi.problem.rules import VStatistic
+from owlfi.results.health import keep_quiet
 
 SHARES = (0.0, 0.1, 0.2)
 BUDGET = 100_000
@@ -44,42 +35,33 @@ METHODS = ("NPE", "RNPE", "NPE-RS", "ABC", "ABC-RS")
 
 
 class Setting(NamedTuple):
-    """A model, where its stray rows come from, and the published RMSE by share and method."""
+    """A problem, where its stray rows come from, and the published RMSE by share and method."""
 
-    make: Callable[[], Simulator]
-    theta: tuple[float, ...]
-    make_stray: Callable[[], Simulator]
-    stray_theta: tuple[float, ...]
+    case: Case
+    stray: Case
     published: dict[float, tuple[float, ...]]
-    rule: Rule
-    summaries: Callable[[Any], Any] | None = None
 
 
+_OU = PROBLEMS["Ornstein-Uhlenbeck"]._replace(rule=VStatistic(128, sobol))
+_RICKER = PROBLEMS["Ricker"]
 SETTINGS = {
     "Ornstein-Uhlenbeck": Setting(
-        ornstein_uhlenbeck,
-        OU_TRUTH,
-        lambda: ornstein_uhlenbeck(noise=1.0),
-        OU_ELSEWHERE,
+        _OU,
+        _OU._replace(make=lambda: ornstein_uhlenbeck(noise=1.0), theta=OU_ELSEWHERE),
         {
             0.0: (0.86, 0.78, 0.79, 0.49, 0.44),
             0.1: (1.04, 0.88, 0.43, 1.35, 0.61),
             0.2: (1.42, 0.94, 0.46, 6.39, 0.76),
         },
-        VStatistic(128, sobol),
     ),
     "Ricker": Setting(
-        ricker,
-        RICKER_TRUTH,
-        ricker,
-        RICKER_ELSEWHERE,
+        _RICKER,
+        _RICKER._replace(theta=RICKER_ELSEWHERE),
         {
             0.0: (0.83, 3.22, 0.79, 1.43, 1.21),
             0.1: (7.39, 5.51, 2.48, 6.95, 2.99),
             0.2: (10.9, 7.17, 2.90, 9.81, 2.84),
         },
-        VStatistic(64, sobol),
-        summarise_counts,
     ),
 }
 
@@ -101,26 +83,22 @@ def _steps(plan: Plan) -> list[tuple[int, str, float]]:
 def observe(key: Key[Array, ""], setting: Setting, share: float) -> Float[Array, "n d"]:
     """Rows at the truth, the first share of them replaced by stray ones."""
     usual_key, stray_key = jax.random.split(key)
-    simulator, stray = setting.make(), setting.make_stray()
-    x = simulator.rows(jnp.array(setting.theta), simulator.measure.sample(usual_key, ROWS))
-    noise = stray.measure.sample(stray_key, ROWS)
-    others = stray.rows(jnp.array(setting.stray_theta), noise)
+    x, others = setting.case.observe(usual_key), setting.stray.observe(stray_key)
     return jnp.concatenate([others, x])[ROWS - round(share * ROWS) :][:ROWS]
 
 
 def _fit(key: Key[Array, ""], setting: Setting, share: float, draws: int) -> Record:
     data_key, fit_key = jax.random.split(key)
-    x, begin = observe(data_key, setting, share), time.perf_counter()
-    problem = Problem(setting.make(), x, summaries=setting.summaries)
+    case, x = setting.case, observe(data_key, setting, share)
+    begin, problem = time.perf_counter(), case.pose(x)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            posterior = posterior_bootstrap(fit_key, problem, setting.rule, draws=draws)
+        with keep_quiet():
+            posterior = posterior_bootstrap(fit_key, problem, case.rule, draws=draws)
     except ValueError as error:  # no draw at all
         return {"rmse": None, "error": str(error), "seconds": time.perf_counter() - begin}
     found = np.asarray(posterior.draws)
     return {
-        "rmse": float(np.sqrt(((found - np.array(setting.theta)) ** 2).mean())),
+        "rmse": float(np.sqrt(((found - np.array(case.theta)) ** 2).mean())),
         "mean": found.mean(0).tolist(),
         "sd": found.std(0).tolist(),
         "draws": len(found),
@@ -205,5 +183,5 @@ CONTAMINATION = Experiment(
     table=table,
     picture=picture,
     arrange=arrange,
-    resume=run,
+    resumable=True,
 )

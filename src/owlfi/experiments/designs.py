@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_array
 from owlfi.experiments.excess import Setting, simulate_rows
 from owlfi.points.sequences import sobol
-from owlfi.problem.learning import Learned, learn_coordinates
+from owlfi.problem.learned_coordinates import Learned, learn_coordinates
 from owlfi.problem.tuned_design import learns
 from owlfi.weights.adaptive import adaptive_design
 from owlfi.weights.directions import MOST_GIVEN

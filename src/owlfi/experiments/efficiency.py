@@ -1,86 +1,55 @@
 """The efficient discrepancy beside exact maximum likelihood, on clean and on contaminated data."""
 
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 from matplotlib.figure import Figure
 
-from owlfi import models
 from owlfi._tools.keys import numpy_generator
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.likelihoods import g_and_k_log_likelihood, moving_average_log_likelihood
-from owlfi.experiments.trust import measure_coverage
-from owlfi.experiments.trust_case import Reference, by_search
-from owlfi.experiments.trust_series import stationary_log_likelihood, stationary_process
-from owlfi.experiments.trust_smooth import copula, copula_log_likelihood
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.estimates import measure_coverage, read_result
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule, VStatistic
-from owlfi.problem.simulator import Simulator
+from owlfi.results.health import keep_quiet
 
-LEVEL = 0.9
 SHARE = 0.1  # of the rows, that come from elsewhere
 METHODS = ("plain MMD", "efficient")
 _ALL, _SOME = Fraction(1), Fraction(3, 10)
 
 
 class Task(NamedTuple):
-    """A simulator, the truth, how data are spoilt, and how they are fitted."""
+    """A problem, and how its data are spoilt."""
 
-    make: Callable[[], Simulator]
-    theta: tuple[float, ...]
-    n: int
-    rule: Rule
-    reference: Reference | None = None
-    spoilt: Mapping[str, Fraction] = MappingProxyType({"clean": _SOME})
+    case: Case
+    spoilt: Mapping[str, Fraction]
     """How, and how many data sets for each repeat."""
 
 
+def _take(name: str, m: int) -> Case:
+    """A problem of the trust experiment, on so many Sobol points."""
+    return PROBLEMS[name]._replace(rule=VStatistic(m, sobol))
+
+
+_ONCE = {"clean": _SOME}
+_TWICE = {"clean": _SOME, "far": _SOME}
+_OFTEN = {"clean": _ALL, "far": _ALL, "scattered": _SOME, "near cluster": _SOME}
 TASKS = {
-    "g-and-k": Task(
-        models.g_and_k,
-        (3.0, 1.0, 0.5, 0.2),
-        200,
-        VStatistic(96, sobol),
-        by_search(g_and_k_log_likelihood),
-        {"clean": _ALL, "far": _ALL, "scattered": _SOME, "near cluster": _SOME},
-    ),
-    "MA(2)": Task(
-        models.moving_average,
-        (0.6, 0.2),
-        200,
-        VStatistic(128, sobol),
-        by_search(moving_average_log_likelihood),
-        {"clean": _ALL, "far": _ALL, "scattered": _SOME, "near cluster": _SOME},
-    ),
-    "log-normal copula": Task(
-        copula,
-        (0.5, 0.7, 0.4),
-        200,
-        VStatistic(256, sobol),
-        by_search(copula_log_likelihood),
-        {"clean": _SOME, "far": _SOME},
-    ),
-    "Ornstein-Uhlenbeck": Task(
-        stationary_process,
-        (1.0, 2.0, 0.8),
-        100,
-        VStatistic(256, sobol),
-        by_search(stationary_log_likelihood),
-        {"clean": _SOME, "far": _SOME},
-    ),
-    "bivariate beta": Task(models.bivariate_beta, (1.0,) * 5, 200, VStatistic(128, sobol)),
-    "M/G/1 queue": Task(models.queue, (1.0, 5.0, 0.2), 100, VStatistic(128, sobol)),
+    "g-and-k": Task(_take("g-and-k", 96), _OFTEN),
+    "MA(2)": Task(_take("MA(2)", 128), _OFTEN),
+    "log-normal copula": Task(_take("log-normal copula", 256), _TWICE),
+    "Ornstein-Uhlenbeck": Task(_take("Ornstein-Uhlenbeck, stationary", 256), _TWICE),
+    "bivariate beta": Task(_take("bivariate beta", 128), _ONCE),
+    "M/G/1 queue": Task(_take("M/G/1 queue", 128), _ONCE),
 }
 _QUICK = (("g-and-k", "clean"), ("g-and-k", "far"))
 
@@ -120,68 +89,57 @@ def list_steps(plan: Plan) -> list[tuple[str, str, int]]:
 def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
     """One data set after the other; all spoilings of a number have the other rows in common."""
     for name, how, number in list_steps(plan)[skip:]:
-        task = TASKS[name]
+        case = TASKS[name].case
         own = jax.random.fold_in(jax.random.fold_in(key, crc32(name.encode())), number)
         data_key, stray_key, fit_key = jax.random.split(own, 3)
-        simulator = task.make()
-        noise = simulator.measure.sample(data_key, task.n)
-        x = np.asarray(simulator.rows(jnp.array(task.theta), noise))
-        kept = x if how == "clean" else x[round(SHARE * task.n) :]
-        best = None
-        if task.reference is not None and simulator.prior is not None:
-            best = task.reference(simulator.prior, jnp.array(task.theta), jnp.asarray(kept))
-        record: Record = {"task": name, "spoilt": how, "number": number}
-        record["MLE"] = None if best is None else best.tolist()
-        problem = Problem(simulator, spoil(stray_key, x, how))
-        yield record | {method: fit(fit_key, problem, task, method) for method in METHODS}
+        x = np.asarray(case.observe(data_key))
+        kept = x if how == "clean" else x[round(SHARE * case.n) :]
+        record = {"task": name, "spoilt": how, "number": number, "MLE": case.refer(kept)}
+        problem = case.pose(spoil(stray_key, x, how))
+        yield record | {method: fit(fit_key, problem, case.rule, method) for method in METHODS}
 
 
-def fit(key: Key[Array, ""], problem: Problem, task: Task, method: str) -> Record:
+def fit(key: Key[Array, ""], problem: Problem, rule: Rule, method: str) -> Record:
     """One estimate with what it says of itself."""
     discrepancy = "efficient" if method == "efficient" else "mmd"
     options: dict[str, Any] = {"starts": 8, "refined": 1, "whiten": problem.observed.shape[1] > 1}
     begin = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        found = minimum_distance(key, problem, task.rule, discrepancy=discrepancy, **options)
-    low, high = found.interval(LEVEL)
-    arrays = {"theta": found.theta, "low": low, "high": high}
-    return {name: np.asarray(array).tolist() for name, array in arrays.items()} | {
-        "calls": found.calls,
+    with keep_quiet():
+        found = minimum_distance(key, problem, rule, discrepancy=discrepancy, **options)
+    return read_result(found) | {
         "seconds": time.process_time() - begin,
         "mass": found.mass,
         "misfit": found.misfit,
         "outliers": list(found.outliers),
-        "warnings": list(found.warnings),
     }
 
 
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By task and spoiling: errors, beside the likelihood's of the rows that are not strays."""
     return {
-        f"{name}, {how}": _summarise(TASKS[name], how, cell)
+        f"{name}, {how}": _summarise(TASKS[name].case, how, cell)
         for name, part in group(records, "task").items()
         for how, cell in group(part, "spoilt").items()
     }
 
 
-def _summarise(task: Task, how: str, records: list[Record]) -> Record:
+def _summarise(case: Case, how: str, records: list[Record]) -> Record:
     result: Record = {"data_sets": len(records)}
     if records[0]["MLE"] is not None:
-        result["MLE"] = {"rmse": _rmse(task, [r["MLE"] for r in records])}
+        result["MLE"] = {"rmse": case.rmse([r["MLE"] for r in records])}
     for method in METHODS:
         fits = [r[method] for r in records]
-        result[method] = {"rmse": _rmse(task, [f["theta"] for f in fits])} | _judge(task, how, fits)
+        result[method] = {"rmse": case.rmse([f["theta"] for f in fits])} | _judge(case, how, fits)
         if "MLE" in result:
             result[method]["over_mle"] = result[method]["rmse"] / result["MLE"]["rmse"]
     return result
 
 
-def _judge(task: Task, how: str, fits: list[Record]) -> Record:
-    truth = np.array(task.theta)
+def _judge(case: Case, how: str, fits: list[Record]) -> Record:
+    truth = np.array(case.theta)
     low, high = (np.array([f[end] for f in fits]) for end in ("low", "high"))
     inside = (low <= truth) & (truth <= high)
-    strays = 0 if how == "clean" else round(SHARE * task.n)
+    strays = 0 if how == "clean" else round(SHARE * case.n)
     found = [np.array(f["outliers"], int) for f in fits]
     return measure_coverage(truth, fits) | {
         "coverages": inside.mean(0).tolist(),
@@ -189,19 +147,10 @@ def _judge(task: Task, how: str, fits: list[Record]) -> Record:
         "strays_found": float(np.mean([(o < strays).sum() / strays for o in found]))
         if strays
         else None,
-        "wrongly_left_out": float(np.mean([(o >= strays).sum() / task.n for o in found])),
+        "wrongly_left_out": float(np.mean([(o >= strays).sum() / case.n for o in found])),
         "calls": float(np.mean([f["calls"] for f in fits])),
         "seconds": float(np.median([f["seconds"] for f in fits])),
     }
-
-
-def _rmse(task: Task, thetas: list[list[float]]) -> float:
-    """Over the prior's standard deviation, mean over the parameters."""
-    prior = task.make().prior
-    assert prior is not None
-    low, high = (np.asarray(end) for end in prior.bounds)
-    errors = (np.array(thetas) - np.array(task.theta)) / ((high - low) / 12**0.5)
-    return float(np.sqrt((errors**2).mean(0)).mean())
 
 
 def table(records: list[Record]) -> Table:
@@ -255,5 +204,5 @@ EFFICIENCY = Experiment(
     table=table,
     picture=picture,
     arrange=arrange,
-    resume=run,
+    resumable=True,
 )

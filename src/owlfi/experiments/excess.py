@@ -22,7 +22,7 @@ from owlfi.kernels.median_heuristic import median_heuristic
 from owlfi.measures import Measure, Normal, Uniform, coordinate
 from owlfi.models.moving_average import moving_average, moving_average_covariance
 from owlfi.points.sequences import iid, sobol
-from owlfi.problem.learning import learn_coordinates
+from owlfi.problem.learned_coordinates import learn_coordinates
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.paper import paper_weights
 

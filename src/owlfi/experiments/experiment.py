@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import matplotlib as mpl
-from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from owlfi.version import __version__
@@ -57,8 +56,9 @@ class Experiment:
     repeats: usually, and for a coarse answer.
     run: yields a record after each step, `steps` of them; the same key gives the same records.
     arrange: turns the records into what is written as `results` in the JSON file.
-    resume: `run` without its first steps, for hours of work: what is finished is then kept in
-        OUT/NAME.partial.jsonl after each step, and a later call with the same seed goes on there.
+    resumable: whether `run` takes, after key and plan, how many steps to leave out. For hours of
+        work: what is finished is then kept in OUT/NAME.partial.jsonl after each step, and a later
+        call with the same seed goes on there.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Experiment:
     takes: str
     repeats: tuple[int, int]
     steps: Callable[[Plan], int]
-    run: Callable[[Key[Array, ""], Plan], Iterator[Record]]
+    run: Callable[..., Iterator[Record]]
     table: Callable[[list[Record]], Table]
     picture: Callable[[list[Record]], Figure]
     arrange: Callable[[list[Record]], Any] = list
-    resume: Callable[[Key[Array, ""], Plan, int], Iterator[Record]] | None = None
+    resumable: bool = False
 
     def plan(self, repeats: int | None = None, quick: bool = False) -> Plan:
         """The repeats asked for, or the usual number."""
@@ -79,7 +79,7 @@ class Experiment:
     def read_kept(self, out: Path, seed: int, plan: Plan) -> list[Record]:
         """The finished steps of earlier calls with the same seed and version."""
         path = self._partial_path(out)
-        if self.resume is None or not path.exists():
+        if not self.resumable or not path.exists():
             return []
         lines = [_parse(line) for line in path.read_text(encoding="utf-8").splitlines()]
         whole = [line for line in lines if line is not None]

@@ -21,7 +21,7 @@ from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.kernels import Kernel
 from owlfi.mmd import squared_mmd
 from owlfi.points.sequences import iid, sobol
-from owlfi.problem.learning import learn_coordinates
+from owlfi.problem.learned_coordinates import learn_coordinates
 from owlfi.problem.simulator import Simulator
 from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Quadrature, unweighted
@@ -33,16 +33,16 @@ _CHUNK = 5  # repeats a step
 _LAW_POINTS = 2**10  # the law itself is not needed, only k
 
 
-def _equal_on(points: Callable) -> Callable[[Key[Array, ""], Setting], Quadrature]:
+def _weigh_equally(points: Callable) -> Callable[[Key[Array, ""], Setting], Quadrature]:
     return lambda key, setting: unweighted(points(key, _POINTS, setting.simulator.measure))
 
 
-def _by_the_paper(key: Key[Array, ""], setting: Setting) -> Quadrature:
+def _weigh_as_the_paper(key: Key[Array, ""], setting: Setting) -> Quadrature:
     measure = setting.simulator.measure
     return median_weights(measure, sobol(key, _POINTS, measure))
 
 
-def _tuned(key: Key[Array, ""], setting: Setting) -> Quadrature:
+def _tune(key: Key[Array, ""], setting: Setting) -> Quadrature:
     measure = setting.simulator.measure
     u = sobol(key, _POINTS, measure)
     y = simulate_rows(setting.simulator, setting.theta, u)
@@ -50,10 +50,10 @@ def _tuned(key: Key[Array, ""], setting: Setting) -> Quadrature:
 
 
 RULES: dict[str, Callable[[Key[Array, ""], Setting], Quadrature]] = {
-    "iid V": _equal_on(iid),
-    "Sobol V": _equal_on(sobol),
-    "Sobol paper": _by_the_paper,
-    "Sobol tuned": _tuned,
+    "iid V": _weigh_equally(iid),
+    "Sobol V": _weigh_equally(sobol),
+    "Sobol paper": _weigh_as_the_paper,
+    "Sobol tuned": _tune,
     "learned": lambda key, setting: run_learned(key, setting, _POINTS).quadrature,
     "adaptive": lambda key, setting: run_adaptive(key, setting, _POINTS).quadrature,
 }

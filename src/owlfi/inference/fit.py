@@ -23,12 +23,7 @@ from owlfi.inference.search.sandwich import Sandwich
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts, coarsen, compare_starts
-from owlfi.inference.search.ways import (
-    ByRegression,
-    BySlopes,
-    Landing,
-    Way,
-)
+from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data
 from owlfi.inference.search.widely import search_widely
 from owlfi.problem.problem import Problem, as_problem

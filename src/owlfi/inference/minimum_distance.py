@@ -13,8 +13,8 @@ from jaxtyping import Array, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import STEPS
 from owlfi.problem.problem import Problem

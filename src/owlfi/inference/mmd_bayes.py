@@ -25,8 +25,8 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
     Mode,
@@ -132,7 +132,7 @@ def mmd_bayes(
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     rate = choose_beta(begin.mode, beta)
     target = Target(begin.objective, problem.prior, jnp.array(rate))
-    start = _starts(start_key, *real_covariance(begin.mode), chains)
+    start = _draw_starts(start_key, *real_covariance(begin.mode), chains)
     now, taken = _warm_up(warm_key, target, *start, warmup)
     take_calls(int(taken) * fit.objective.m)
     parts = split_chunks(draws, _CHUNK)
@@ -214,7 +214,9 @@ class Target(eqx.Module):
 
 
 @compile_quickly
-def _starts(key: Key[Array, ""], v: Array, covariance: Array, chains: int) -> tuple[Array, Array]:
+def _draw_starts(
+    key: Key[Array, ""], v: Array, covariance: Array, chains: int
+) -> tuple[Array, Array]:
     noise = jax.random.normal(key, (chains, v.shape[0]))
     return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 

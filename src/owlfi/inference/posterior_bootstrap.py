@@ -19,8 +19,8 @@ from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
@@ -94,7 +94,7 @@ def posterior_bootstrap(
     fit = find_minimum(
         "posterior_bootstrap", fit_key, problem, rule, whole=plain, progress=progress
     )
-    fit = fit.make_room(_shares(jax.random.fold_in(fit_key, 1), problem, _PILOT, 0.0, 0))
+    fit = fit.make_room(_draw_shares(jax.random.fold_in(fit_key, 1), problem, _PILOT, 0.0, 0))
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
@@ -103,7 +103,7 @@ def posterior_bootstrap(
         for number, part in enumerate(parts):
             x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
             x, made = _add_pseudo_samples(x_key, problem, len(part), extra)
-            shares = _shares(share_key, problem, len(part), prior_strength, extra)
+            shares = _draw_shares(share_key, problem, len(part), prior_strength, extra)
             found = begin.estimate.refit_each(x, shares)
             yield jax.block_until_ready(found._replace(calls=found.calls.sum() + made))
 
@@ -182,7 +182,7 @@ def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:
     )
 
 
-def _shares(
+def _draw_shares(
     key: Key[Array, ""], problem: Problem, count: int, strength: float, extra: int
 ) -> Float[Array, "b n"]:
     """Dirichlet weights, a unit for each observation and the prior's strength for the rest."""

@@ -20,8 +20,8 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
 from owlfi.inference.chains import join_chains
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.learning_rate import (
     check_beta,
     choose_beta,

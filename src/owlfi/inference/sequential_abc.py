@@ -109,9 +109,9 @@ def sequential_abc(
     rule_key, key = jax.random.split(as_key(key))
     quadrature = rule.quadrature(rule_key, problem)
     least = Least(keep, explained_distance(problem, quadrature))
-    steps = _rounds(key, problem, quadrature, draws, least, rounds)
+    steps = _run_rounds(key, problem, quadrature, draws, least, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
-    best, weights = _best(history[-1], least)
+    best, weights = _choose_best(history[-1], least)
     about: dict[str, Any] = {
         "method": "sequential ABC",
         "thresholds": [least.threshold(runs.distances) for runs in history],
@@ -131,7 +131,7 @@ def sequential_abc(
     return announce(Posterior(names, thetas, as_jax(weights), calls, 1, about, told))
 
 
-def _rounds(
+def _run_rounds(
     key: Key[Array, ""],
     problem: Problem,
     quadrature: Quadrature,
@@ -162,7 +162,7 @@ def _rounds(
         yield runs
 
 
-def _best(runs: Runs, least: Least) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:
+def _choose_best(runs: Runs, least: Least) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:
     """The nearest runs and their weights, prior over mixture of proposals."""
     keep, usable = least.keep, int(np.isfinite(runs.distances).sum())
     if usable < keep:
@@ -178,7 +178,7 @@ def _best(runs: Runs, least: Least) -> tuple[np.ndarray, Float[np.ndarray, " kee
 
 
 def _propose(runs: Runs, least: Least) -> Cloud:
-    best, weights = _best(runs, least)
+    best, weights = _choose_best(runs, least)
     v = runs.v[best]
     centred = v - weights @ v
     covariance = _WIDER * (centred * weights[:, None]).T @ centred

@@ -43,7 +43,7 @@ def stored_simulations(
     thetas = as_points("thetas", thetas, problem.prior.measure)
     measure = problem.simulator.measure
     u = as_points("u", u, measure, batched=True)
-    y = _numbers(y)  # NaN marks runs that failed
+    y = _as_numbers(y)  # NaN marks runs that failed
     y = problem.summarise_rows(y[..., None] if y.ndim == 2 else y)
     expected = (len(thetas), u.shape[-2], problem.observed.shape[1])
     if y.shape != expected or u.shape[:-2] not in ((), (len(thetas),)):
@@ -55,7 +55,7 @@ def stored_simulations(
     return Simulations(thetas, quadrature, y, y.shape[0] * y.shape[1])
 
 
-def _numbers(y: Any) -> Array:
+def _as_numbers(y: Any) -> Array:
     try:
         return jnp.asarray(np.asarray(y, float))
     except Exception as error:  # of its own __array__, too

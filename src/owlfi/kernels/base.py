@@ -245,21 +245,24 @@ def _side_by_side(kernels: tuple[Kernel, ...]) -> Callable[[Array], Array] | Non
     return lambda rows: jnp.concatenate([to_coordinates(rows) for to_coordinates in known], 1)
 
 
-class StretchedKernel(Kernel):
-    """k(x / factor, y / factor); made by `k.stretch(factor)`."""
+class ImageKernel(Kernel):
+    """k(f(x), f(y)) for a function f of rows; its coordinates are those of a linear one."""
 
-    kernel: Kernel
-    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
+    kernel: eqx.AbstractVar[Kernel]
+
+    @abc.abstractmethod
+    def image(self, rows: Array) -> Array:
+        """f of each row."""
 
     def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
         x, y = as_samples(x, y)
-        return self.kernel.gram(x / self.factor, y / self.factor)
+        return self.kernel.gram(self.image(x), self.image(y))
 
     def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
-        return self.kernel.row_sums(y / self.factor, x / self.factor, weights)
+        return self.kernel.row_sums(self.image(y), self.image(x), weights)
 
     def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
-        return self.kernel.self_sum(x / self.factor, weights)
+        return self.kernel.self_sum(self.image(x), weights)
 
     def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
         return self._after(self.kernel.gaussian_coordinates())
@@ -268,7 +271,17 @@ class StretchedKernel(Kernel):
         return self._after(self.kernel.distance_coordinates())
 
     def _after(self, inner: Callable[[Array], Array] | None) -> Callable[[Array], Array] | None:
-        return None if inner is None else lambda rows: inner(rows / self.factor)
+        return None if inner is None else lambda rows: inner(self.image(rows))
+
+
+class StretchedKernel(ImageKernel):
+    """k(x / factor, y / factor); made by `k.stretch(factor)`."""
+
+    kernel: Kernel
+    factor: Array = eqx.field(converter=lambda value: positive("factor", value, number=True))
+
+    def image(self, rows: Array) -> Array:
+        return rows / self.factor
 
 
 class Constant(Kernel):

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from owlfi._tools.order import rank_columns
+from owlfi._tools.rank_columns import rank_columns
 
 
 def rank_correlation(sample: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:

@@ -13,10 +13,7 @@ from owlfi.kernels.spread import measure_spreads, typical_distance
 
 
 def default_kernel(
-    data: Any,
-    *,
-    name: str = "data",
-    spreads_elsewhere: Callable[[], Array] | None = None,
+    data: Any, *, name: str = "data", spreads_elsewhere: Callable[[], Array] | None = None
 ) -> SquaredExponential:
     """A squared exponential at the median lengthscale of the data, each column in its own unit.
 

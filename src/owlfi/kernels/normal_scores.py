@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtr
 
 from owlfi._tools.arrays import as_jax
-from owlfi.kernels.base import Kernel, as_samples
+from owlfi.kernels.base import ImageKernel, Kernel
 
 _LEVELS = np.linspace(-2.0, 2.0, 9)  # normal quantiles that small samples know, too
 _NOISY = 2.0  # as the line has its error, too
@@ -59,7 +59,7 @@ def _quantile_variances(n: int) -> np.ndarray:
     return 2 * np.pi * np.exp(_LEVELS**2) * p * (1 - p) / n
 
 
-class Mapped(Kernel):
+class Mapped(ImageKernel):
     """k(f(x), f(y)) for a function f of rows that JAX can trace.
 
     >>> from owlfi.kernels import SquaredExponential
@@ -71,15 +71,14 @@ class Mapped(Kernel):
     kernel: Kernel
     function: Callable[[Array], Array]
 
-    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
-        x, y = as_samples(x, y)
-        return self.kernel.gram(self.function(x), self.function(y))
+    def image(self, rows: Array) -> Array:
+        return self.function(rows)
 
-    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
-        return self.kernel.row_sums(self.function(y), self.function(x), weights)
+    def gaussian_coordinates(self) -> None:
+        return None  # it is not linear
 
-    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
-        return self.kernel.self_sum(self.function(x), weights)
+    def distance_coordinates(self) -> None:
+        return None  # as `mapped` tells more
 
     def mapped(self) -> tuple[Callable[[Array], Array], Kernel]:
         return self.function, self.kernel

@@ -17,13 +17,7 @@ from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import is_traced, plain_number, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import scaled_bessel_k
-from owlfi.kernels.base import (
-    Columns,
-    CoordinateKernel,
-    as_samples,
-    check_coordinates,
-    take,
-)
+from owlfi.kernels.base import Columns, CoordinateKernel, as_samples, check_coordinates, take
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
 _COORDINATES_AT_ONCE = 16

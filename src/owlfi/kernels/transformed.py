@@ -1,6 +1,5 @@
 """Kernels on data whose columns are correlated or have different scales."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +8,11 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_covariance, as_rows, positive
 from owlfi.kernels import Kernel, SquaredExponential
-from owlfi.kernels.base import as_samples
+from owlfi.kernels.base import ImageKernel
 from owlfi.kernels.median_heuristic import median_heuristic
 
 
-class Transformed(Kernel):
+class Transformed(ImageKernel):
     """k(A x, A y) for a matrix A.
 
     >>> doubled = Transformed(SquaredExponential(1.0), 2 * jnp.eye(1))
@@ -24,32 +23,13 @@ class Transformed(Kernel):
     kernel: Kernel
     matrix: Float[Array, "e d"]
 
-    def gram(self, x: Any, y: Any) -> Float[Array, "n m"]:
-        x, y = as_samples(x, y)
-        return self.kernel.gram(self._map(x), self._map(y))
-
-    def _map(self, rows: Array) -> Array:
+    def image(self, rows: Array) -> Array:
         if rows.shape[-1] != self.matrix.shape[1]:
             raise ValueError(
                 f"the kernel is one of {self.matrix.shape[1]} columns, where the rows have "
                 f"{rows.shape[-1]}; make it from data like these"
             )
         return rows @ self.matrix.T
-
-    def row_sums(self, y: Array, x: Array, weights: Array) -> Float[Array, " m"]:
-        return self.kernel.row_sums(self._map(y), self._map(x), weights)
-
-    def self_sum(self, x: Array, weights: Array) -> Float[Array, ""]:
-        return self.kernel.self_sum(self._map(x), weights)
-
-    def gaussian_coordinates(self) -> Callable[[Array], Array] | None:
-        return self._after(self.kernel.gaussian_coordinates())
-
-    def distance_coordinates(self) -> Callable[[Array], Array] | None:
-        return self._after(self.kernel.distance_coordinates())
-
-    def _after(self, inner: Callable[[Array], Array] | None) -> Callable[[Array], Array] | None:
-        return None if inner is None else lambda rows: inner(self._map(rows))
 
 
 def whitening_kernel(observed: Any, scale: float = 1.0, covariance: Any = None) -> Transformed:

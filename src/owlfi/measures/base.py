@@ -2,7 +2,8 @@
 
 import abc
 from dataclasses import fields
-from typing import Any
+from math import inf
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -101,6 +102,14 @@ def _compiled_at_levels(measure: Measure, levels: Any) -> Float[Array, "n s"]:
 
 class Family(Measure):
     """Independent coordinates of one family, each parameter one number a coordinate."""
+
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
+    """Of the support, where it is the same whatever the parameters are."""
+
+    @property
+    def support(self) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
+        low, high = (np.full(self.dim, end) for end in self.ends)
+        return jax.device_put((low, high))
 
     @abc.abstractmethod
     def as_scipy(self) -> Any:

@@ -41,8 +41,7 @@ class Product(Measure):
                 "parts of a Product are separate arguments; write Product(a, b), not a list"
             )
         measures = [as_measure(part, name="each part") for part in parts]
-        nested = [m.parts if isinstance(m, Product) else (m,) for m in measures]
-        self.parts = tuple(part for group in nested for part in group)
+        self.parts = tuple(part for measure in measures for part in parts_of(measure))
 
     def __repr__(self) -> str:
         return write_arguments(self, self.parts)
@@ -90,6 +89,11 @@ class Product(Measure):
         u = as_coordinates("u", u, self.dim)
         pieces = [measure.log_density(u[..., columns]) for measure, columns in self.groups]
         return jnp.stack(pieces).sum(0)
+
+
+def parts_of(measure: Measure) -> tuple[Measure, ...]:
+    """The independent parts of a measure."""
+    return measure.parts if isinstance(measure, Product) else (measure,)
 
 
 def _join(parts: list[tuple[Measure, slice]]) -> tuple[Measure, slice | np.ndarray]:

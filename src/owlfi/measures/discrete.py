@@ -1,6 +1,6 @@
 """Measures that are finite sums of atoms, or nearly so."""
 
-from math import pi
+from math import inf, pi
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from owlfi._tools.checks import as_rows, as_weights, brief, concrete, is_traced,
 from owlfi._tools.display import count
 from owlfi._tools.ranks import lift
 from owlfi.measures.base import Family, Measure, as_coordinates
-from owlfi.measures.parameters import Ends, coordinates, half_line
+from owlfi.measures.parameters import coordinates
 
 _NEGLIGIBLE = 1e-26
 _TOLERABLE = 1e-13  # with a heavy tail, where fewer digits at the last quantiles must do
@@ -62,6 +62,7 @@ class Poisson(DiscreteFamily):
     """
 
     rate: Float[Array, " s"]
+    ends = 0.0, inf
 
     def __init__(self, rate: Any = 1.0, dim: Any = None):
         (self.rate,) = coordinates(dim, rate=positive("rate", rate))
@@ -74,10 +75,6 @@ class Poisson(DiscreteFamily):
     @property
     def dim(self) -> int:
         return self.rate.shape[0]
-
-    @property
-    def support(self) -> Ends:
-        return half_line(self.rate)
 
     def restrict(self, coordinates: slice) -> "Poisson":
         return Poisson(self.rate[coordinates])

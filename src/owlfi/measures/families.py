@@ -1,5 +1,6 @@
 """Continuous one-dimensional families, repeated over independent coordinates."""
 
+from math import inf
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,14 +11,7 @@ from jaxtyping import Array
 
 from owlfi._tools.checks import positive
 from owlfi.measures.base import LineFamily
-from owlfi.measures.parameters import (
-    Coordinates,
-    Ends,
-    check_order,
-    coordinates,
-    half_line,
-    whole_line,
-)
+from owlfi.measures.parameters import Coordinates, Ends, check_order, coordinates
 
 
 class Uniform(LineFamily):
@@ -58,13 +52,10 @@ class Exponential(LineFamily):
     """
 
     rate: Coordinates
+    ends = 0.0, inf
 
     def __init__(self, rate: Any = 1.0, dim: Any = None):
         (self.rate,) = coordinates(dim, rate=positive("rate", rate))
-
-    @property
-    def support(self) -> Ends:
-        return half_line(self.rate)
 
     def as_scipy(self) -> Any:
         return scipy.stats.expon(0, 1 / np.asarray(self.rate))
@@ -87,15 +78,12 @@ class Gamma(LineFamily):
 
     shape: Coordinates
     rate: Coordinates
+    ends = 0.0, inf
 
     def __init__(self, shape: Any = 1.0, rate: Any = 1.0, dim: Any = None):
         self.shape, self.rate = coordinates(
             dim, shape=positive("shape", shape), rate=positive("rate", rate)
         )
-
-    @property
-    def support(self) -> Ends:
-        return half_line(self.shape)
 
     def as_scipy(self) -> Any:
         return scipy.stats.gamma(np.asarray(self.shape), scale=1 / np.asarray(self.rate))
@@ -115,13 +103,10 @@ class Beta(LineFamily):
 
     a: Coordinates
     b: Coordinates
+    ends = 0.0, 1.0
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, dim: Any = None):
         self.a, self.b = coordinates(dim, a=positive("a", a), b=positive("b", b))
-
-    @property
-    def support(self) -> Ends:
-        return jnp.zeros_like(self.a), jnp.ones_like(self.a)
 
     def as_scipy(self) -> Any:
         return scipy.stats.beta(np.asarray(self.a), np.asarray(self.b))
@@ -147,10 +132,6 @@ class Laplace(LineFamily):
 
     def __init__(self, loc: Any = 0.0, scale: Any = 1.0, dim: Any = None):
         self.loc, self.scale = coordinates(dim, loc=loc, scale=positive("scale", scale))
-
-    @property
-    def support(self) -> Ends:
-        return whole_line(self.loc)
 
     def as_scipy(self) -> Any:
         return scipy.stats.laplace(np.asarray(self.loc), np.asarray(self.scale))
@@ -180,10 +161,6 @@ class StudentT(LineFamily):
         self.df, self.loc, self.scale = coordinates(
             dim, df=positive("df", df), loc=loc, scale=positive("scale", scale)
         )
-
-    @property
-    def support(self) -> Ends:
-        return whole_line(self.loc)
 
     def as_scipy(self) -> Any:
         return scipy.stats.t(np.asarray(self.df), np.asarray(self.loc), np.asarray(self.scale))

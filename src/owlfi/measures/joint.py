@@ -17,6 +17,7 @@ from owlfi._tools.checks import (
     as_rows,
     as_weights,
     brief,
+    fails_in_jax,
     is_traced,
     tell_failure,
 )
@@ -60,8 +61,7 @@ class MultivariateNormal(Measure):
         if shares.min() < 0 or shares.sum() == 0:
             raise ValueError(f"weights must be at least 0 and not all 0, got {brief(weights)}")
         return cls(
-            np.average(rows, axis=0, weights=shares),
-            np.atleast_2d(np.cov(rows.T, aweights=shares)),
+            np.average(rows, axis=0, weights=shares), np.atleast_2d(np.cov(rows.T, aweights=shares))
         )
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class LogDensity(Measure):
         self.function = function
         self.low, self.high = as_array("low", low), as_array("high", high)
         _check_box(self.low, self.high)
-        self.on_host = _fails_in_jax(function, self.dim)
+        self.on_host = fails_in_jax(function, jax.ShapeDtypeStruct((self.dim,), float))
         try:
             logs = np.asarray(self._evaluate(_midpoints(self.low, self.high)))
         except Exception as error:  # of its own, or where it gives no number
@@ -212,16 +212,6 @@ def _check_box(low: Array, high: Array) -> None:
             f"{len(low)}; give independent groups of parameters a prior each, and join them by "
             "prior.beside(other)"
         )
-
-
-def _fails_in_jax(function: Any, dim: int) -> bool:
-    try:
-        jax.eval_shape(function, jax.ShapeDtypeStruct((dim,), float))
-    except NameError:
-        raise
-    except Exception:  # whatever it is, the host will meet it again and show it
-        return True
-    return False
 
 
 def _midpoints(low: Array, high: Array) -> Float[np.ndarray, "n s"]:

@@ -1,6 +1,6 @@
 """The normal distribution and those made of it: its exponential, absolute value, truncation."""
 
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
 from typing import Any
 
 import jax
@@ -16,14 +16,7 @@ from owlfi._tools.checks import as_array, as_numbers, is_traced, positive
 from owlfi._tools.ranks import lift
 from owlfi._tools.special import log_ndtr_difference
 from owlfi.measures.base import LineFamily
-from owlfi.measures.parameters import (
-    Coordinates,
-    Ends,
-    check_order,
-    coordinates,
-    half_line,
-    whole_line,
-)
+from owlfi.measures.parameters import Coordinates, Ends, check_order, coordinates
 
 ndtri = jax.jit(slow_ndtri)  # one program instead of forty: ten times as fast
 
@@ -40,10 +33,6 @@ class Normal(LineFamily):
 
     def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: Any = None):
         self.mean, self.sd = coordinates(dim, mean=mean, sd=positive("sd", sd))
-
-    @property
-    def support(self) -> Ends:
-        return whole_line(self.mean)
 
     def as_scipy(self) -> Any:
         return scipy.stats.norm(np.asarray(self.mean), np.asarray(self.sd))
@@ -66,13 +55,10 @@ class LogNormal(LineFamily):
 
     mean: Coordinates
     sd: Coordinates
+    ends = 0.0, inf
 
     def __init__(self, mean: Any = 0.0, sd: Any = 1.0, dim: Any = None):
         self.mean, self.sd = coordinates(dim, mean=mean, sd=positive("sd", sd))
-
-    @property
-    def support(self) -> Ends:
-        return half_line(self.mean)
 
     def as_scipy(self) -> Any:
         return scipy.stats.lognorm(np.asarray(self.sd), scale=np.exp(self.mean))
@@ -96,13 +82,10 @@ class HalfNormal(LineFamily):
     """
 
     sd: Coordinates
+    ends = 0.0, inf
 
     def __init__(self, sd: Any = 1.0, dim: Any = None):
         (self.sd,) = coordinates(dim, sd=positive("sd", sd))
-
-    @property
-    def support(self) -> Ends:
-        return half_line(self.sd)
 
     def as_scipy(self) -> Any:
         return scipy.stats.halfnorm(0, np.asarray(self.sd))

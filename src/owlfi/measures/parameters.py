@@ -41,13 +41,3 @@ def check_order(low: Array, high: Array) -> None:
     """Raises ValueError where an interval is empty; of numbers that can be seen."""
     if not is_traced(low, high) and not (np.asarray(low) < np.asarray(high)).all():
         raise ValueError(f"low must be below high, got low={low} and high={high}")
-
-
-def whole_line(parameter: Array) -> Ends:
-    """The support of each coordinate that takes all numbers."""
-    return jax.device_put((np.full(parameter.shape, -np.inf), np.full(parameter.shape, np.inf)))
-
-
-def half_line(parameter: Array) -> Ends:
-    """The support of each coordinate that takes positive numbers."""
-    return jax.device_put((np.zeros(parameter.shape), np.full(parameter.shape, np.inf)))

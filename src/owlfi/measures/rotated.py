@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.fields import check_fields
 from owlfi.measures.base import Measure
-from owlfi.measures.compound import Product
+from owlfi.measures.compound import Product, parts_of
 from owlfi.measures.normal import Normal, ndtri
 from owlfi.measures.rotation import Rotation
 from owlfi.measures.scores import from_scores, has_scores, score_widths, to_scores
@@ -102,11 +102,6 @@ class Rotated(Measure):
         laws = [Normal(dim=directions), *(part for part, _ in stay)]
         points = np.concatenate([leading, *(own for _, own in stay)], -1)
         return Product(*laws) if stay else laws[0], as_jax(points)
-
-
-def parts_of(measure: Measure) -> tuple[Measure, ...]:
-    """The independent parts of a measure."""
-    return measure.parts if isinstance(measure, Product) else (measure,)
 
 
 def scores_of(measure: Measure, u: Float[Array, "... s"]) -> Float[np.ndarray, "... n"]:

@@ -219,7 +219,7 @@ def _height_average(sigma: Array) -> Array:
     return reduce(lambda value, coefficient: value * t + coefficient, _HEIGHT_POLYNOMIAL)
 
 
-def _height_polynomial(degree: int = 22) -> Float[np.ndarray, " d"]:
+def _height_polynomial() -> Float[np.ndarray, " d"]:
     heights = np.linspace(0, BOX_HEIGHT, 20)
 
     def average(t: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -227,7 +227,7 @@ def _height_polynomial(degree: int = 22) -> Float[np.ndarray, " d"]:
         return np.exp(-precision[:, None] * (heights - HUB_HEIGHT) ** 2 / 2).mean(1)
 
     narrowest = 1800.0 / (20.0**2 + 900.0) - 1  # no wake starts narrower than 20 m
-    fit = Chebyshev.interpolate(average, degree, domain=[-1, narrowest])
+    fit = Chebyshev.interpolate(average, 22, domain=[-1, narrowest])
     return fit.convert(kind=Polynomial, domain=[-1, 1]).coef[::-1]
 
 

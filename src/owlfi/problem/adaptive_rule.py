@@ -1,5 +1,6 @@
 """Points that are chosen one after the other for the simulator of a problem."""
 
+from dataclasses import replace
 from functools import partial
 
 import equinox as eqx
@@ -23,7 +24,6 @@ from owlfi.problem.tuned_design import (
     learns,
     noise_of,
     usable_thetas,
-    with_pilot,
 )
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
 from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
@@ -94,7 +94,7 @@ class Adaptive(Rule):
             y = [part[kept] for part in (*y, new)]
             design = _of_thetas(design, kept).join(u, as_jax(factors * y[-1]))
         pilot = Pilot(thetas, as_jax(np.concatenate(y, 1)), calls)
-        return in_coordinates(with_pilot(design.quadrature(), pilot), noise)
+        return in_coordinates(replace(design.quadrature(), pilot=pilot), noise)
 
 
 def continue_design(
@@ -132,9 +132,8 @@ def continue_design(
     k, x = problem.data_kernel, problem.observed
     design = adaptive_design(key, k, measure, as_count("more", more))
     sequence = jnp.concatenate([points, design.sequence])
-    design = eqx.tree_at(lambda d: d.sequence, design, sequence)
-    return design.join(points, as_jax(spread_factors(k, x, y) * y))
+    return replace(design, sequence=sequence).join(points, as_jax(spread_factors(k, x, y) * y))
 
 
 def _of_thetas(design: AdaptiveDesign, kept: np.ndarray) -> AdaptiveDesign:
-    return design if design.y is None else eqx.tree_at(lambda d: d.y, design, design.y[kept])
+    return design if design.y is None else replace(design, y=design.y[kept])

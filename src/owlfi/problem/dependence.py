@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from owlfi._tools.order import rank_columns
+from owlfi._tools.rank_columns import rank_columns
 
 _FALSE_ALARMS = 5e-5  # of all data sets with independent rows
 _FEWEST, _MOST = 20, 10_000  # rows that are looked at

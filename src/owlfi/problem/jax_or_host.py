@@ -20,6 +20,8 @@ from owlfi.problem.spending import take_calls
 
 Function = Callable[..., Any]
 Kind = TypeVar("Kind", bound=Function)
+Sloped = tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]
+"""Rows, their derivatives where they are known, and how often all rows were computed for it."""
 
 
 class Known(NamedTuple):
@@ -56,7 +58,7 @@ class InJax:
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns."""
-        call = generator if is_traced(theta, u) else partial(_call, generator)
+        call = generator if is_traced(theta, u) else partial(call_compiled, generator)
         return call(theta, u)
 
     def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
@@ -82,8 +84,8 @@ class InJax:
         widths: Float[Array, " p"],
         wanted: Function,
         known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
-        """y = rows(v), its derivatives by v, and how often all rows were computed for it."""
+    ) -> Sloped:
+        """y = rows(v) and its derivatives by v."""
         take = _take_slopes if is_traced(rows, v) else _take_slopes_compiled
         return *take(rows, v), self.slope_runs(len(v))
 
@@ -105,8 +107,29 @@ class InJax:
         return take(function, v)
 
 
-class OnHost:
-    """The same loops in Python; derivatives are finite differences on the same noise."""
+class _InPython:
+    """The same loops in Python."""
+
+    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
+        """The state once it is finished."""
+        while unfinished(state):
+            state = step(state)
+        return state
+
+    def map(self, function: Function, cases: Any) -> Any:
+        """What the function gives for each case; ValueError where that has not one shape."""
+        count = len(jax.tree.leaves(cases)[0])
+        one = (jax.tree.map(lambda leaf, i=i: take_rows(leaf, i), cases) for i in range(count))
+        found = [function(case) for case in one]
+        return jax.tree.map(_stack, *found)
+
+    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
+        """The same of a function of what all cases share, and one of them."""
+        return self.map(partial(function, shared), cases)
+
+
+class OnHost(_InPython):
+    """Python's loops; derivatives are finite differences on the same noise."""
 
     numpy = np
     compiles = differentiates = False
@@ -133,23 +156,6 @@ class OnHost:
         except Exception:  # whatever it is, no theta where it happens can be the answer
             return np.full((len(u), columns), np.nan)
 
-    def while_loop(self, unfinished: Function, step: Function, state: Any) -> Any:
-        """The state once it is finished."""
-        while unfinished(state):
-            state = step(state)
-        return state
-
-    def map(self, function: Function, cases: Any) -> Any:
-        """What the function gives for each case; ValueError where that has not one shape."""
-        count = len(jax.tree.leaves(cases)[0])
-        one = (jax.tree.map(lambda leaf, i=i: take_rows(leaf, i), cases) for i in range(count))
-        found = [function(case) for case in one]
-        return jax.tree.map(_stack, *found)
-
-    def map_cases(self, function: Function, shared: Any, cases: Any) -> Any:
-        """The same of a function of what all cases share, and one of them."""
-        return self.map(partial(function, shared), cases)
-
     def slopes(
         self,
         rows: Function,
@@ -157,7 +163,7 @@ class OnHost:
         widths: Float[Array, " p"],
         wanted: Function,
         known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
+    ) -> Sloped:
         """By finite differences, or from those known at another place; None where y is not wanted.
 
         Those known at this very place are taken anew where they were carried there.
@@ -201,44 +207,21 @@ class OnHost:
         return as_jax(np.zeros((len(v), len(v))))
 
 
-class InJaxByStep(OnHost):
+class InJaxByStep(_InPython, InJax):
     """Python's loops around compiled simulators, whose calls are counted; exact derivatives."""
 
-    numpy = jnp
-    differentiates = True
+    compiles = False
+    threads = 1
 
     def call(self, generator: Function, theta: Array, u: Array) -> Any:
         """What the generator returns; calls inside derivatives are counted with these."""
-        if is_traced(theta, u):
-            return generator(theta, u)
-        take_calls(len(u))
-        return _call(generator, theta, u)
+        if not is_traced(theta, u):
+            take_calls(len(u))
+        return super().call(generator, theta, u)
 
-    def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
-        return self.call(generator, theta, u)
-
-    def slopes(
-        self,
-        rows: Function,
-        v: Float[Array, " p"],
-        widths: Float[Array, " p"],
-        wanted: Function,
-        known: Known | None,
-    ) -> tuple[Float[Array, "m d"], Float[Array, "p m d"] | None, int]:
+    def slopes(self, rows: Function, v: Array, *details: Any, **named: Any) -> Sloped:
         take_calls(len(jax.eval_shape(rows, v)))
-        return _JAX.slopes(rows, v, widths, wanted, known)
-
-    def slope_runs(self, p: int) -> int:
-        return _JAX.slope_runs(p)
-
-    def search_runs(self, p: int, steps: int) -> int:
-        return _JAX.search_runs(p, steps)
-
-    def remember(self, v: Array, y: Array, slopes: Array, known: Known | None) -> Known | None:
-        return _JAX.remember(v, y, slopes, known)
-
-    def bend(self, function: Function, v: Float[Array, " p"]) -> Float[Array, "p p"]:
-        return _JAX.bend(function, v)
+        return super().slopes(rows, v, *details, **named)
 
 
 Runtime = InJax | OnHost
@@ -266,7 +249,7 @@ def compile_where_it_runs(function: Kind) -> Kind:
 
 
 @compile_quickly
-def _call(generator: Function, theta: Array, u: Array) -> Any:
+def call_compiled(generator: Function, theta: Array, u: Array) -> Any:
     """One program, not one for each operation."""
     return generator(theta, u)
 

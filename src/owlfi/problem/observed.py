@@ -10,13 +10,11 @@ from owlfi._tools.checks import as_names, as_path, as_rows, brief
 from owlfi.problem.tables import read_table
 
 
-def as_observed(value: Any) -> Float[Array, "n d"]:
-    """Rows (n, d) of an array or data frame, or of all columns of a CSV file."""
-    return observe(value)[0]
-
-
 def observe(value: Any) -> tuple[Float[Array, "n d"], tuple[str, ...] | None]:
-    """The same with the names of the columns, None where they have none."""
+    """Rows (n, d) of an array or data frame, or of all columns of a CSV file, and their names.
+
+    None for names where the columns have none.
+    """
     if isinstance(value, str | PathLike):
         return _read_columns(value, None)
     names = getattr(value, "columns", None)

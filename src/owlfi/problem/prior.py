@@ -12,7 +12,7 @@ from owlfi._tools.checks import as_array, as_count, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
-from owlfi.problem.edge import as_parameters
+from owlfi.problem.checks import as_parameters
 from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
 from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 

@@ -1,6 +1,7 @@
 """The statement of a problem: a simulator, what was observed, and what is believed beforehand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -135,7 +136,7 @@ class Problem(eqx.Module):
 
     def summarise(self, runs: Simulations) -> Simulations:
         """Runs of the simulator itself, such as those of a campaign, with their summaries for y."""
-        return eqx.tree_at(lambda r: r.y, runs, self.summarise_rows(runs.y))
+        return replace(runs, y=self.summarise_rows(runs.y))
 
     def summarise_rows(self, y: Float[Array, "... d"]) -> Float[Array, "... q"]:
         """Rows of the simulator itself as those of the problem: the same where it has no summaries.

@@ -14,8 +14,8 @@ from owlfi._tools.checks import as_count
 from owlfi.kernels import SquaredExponential, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
 from owlfi.points.sequences import sobol
-from owlfi.problem.edge import as_theta
-from owlfi.problem.learning import learn_coordinates
+from owlfi.problem.checks import as_theta
+from owlfi.problem.learned_coordinates import learn_coordinates
 from owlfi.problem.rules import OptimallyWeighted, Rule, VStatistic
 from owlfi.problem.simulations import Simulations, simulate
 from owlfi.problem.simulator import Simulator, as_simulator
@@ -157,13 +157,7 @@ def _extrapolate(whole: Quadrature, half: Quadrature, field: str, m: int) -> flo
 
 
 def _answer(
-    pilot: Quadrature,
-    m: int,
-    more: int,
-    optimal: float,
-    equal: float,
-    seconds: float,
-    calls: int,
+    pilot: Quadrature, m: int, more: int, optimal: float, equal: float, seconds: float, calls: int
 ) -> Recommendation:
     assert pilot.certificate is not None
     weighted = int(pilot.certificate.verdict) == Verdict.WEIGHTED and optimal < equal

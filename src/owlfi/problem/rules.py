@@ -4,7 +4,7 @@
 """
 
 import abc
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,6 @@ from owlfi.weights.paper import median_weights
 from owlfi.weights.quadrature import Quadrature, unweighted, unweighted_because
 from owlfi.weights.tuned import weigh_alike
 
-_NEAREST = 12
 _WORDS = ("tuned", "median")
 _SYSTEMS = ("learned", "given")
 
@@ -255,7 +254,9 @@ class OptimallyWeighted(Rule):
         point_key, theta_key = split_key(key)
         measure = as_problem(problem).simulator.measure
         if not (measure.smooth and self.tuned):
-            return self._untuned(measure, _draw_points(self.points, point_key, self.m, measure))
+            return self._weigh_untuned(
+                measure, _draw_points(self.points, point_key, self.m, measure)
+            )
         thetas = problem.prior.sample(theta_key, self.thetas)
         tune = tune_learned_design if self._learns(measure) else tune_design
         return tune(point_key, problem, self.points, self.m, thetas)
@@ -272,7 +273,7 @@ class OptimallyWeighted(Rule):
             return retune_design(key, problem, self.points, quadrature, theta, y)
         return super().retune(key, quadrature, problem, theta, y)
 
-    def _untuned(self, measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
+    def _weigh_untuned(self, measure: Measure, u: Float[Array, "m s"]) -> Quadrature:
         if not measure.smooth:
             return unweighted_because(u, Verdict.SEED, independent=True)
         if isinstance(self.base_kernel, Kernel):
@@ -292,7 +293,7 @@ class OptimallyWeighted(Rule):
             return optimal_weights(self.base_kernel, measure, designs)
         if self.base_kernel == "median":
             weights = jnp.stack([median_weights(measure, u).weights for u in designs])
-            return eqx.tree_at(lambda q: q.weights, unweighted(designs), weights)
+            return replace(unweighted(designs), weights=weights)
         return None
 
 

@@ -11,7 +11,7 @@ from owlfi._tools.arrays import as_jax, as_places, numpy_for, take_rows
 from owlfi._tools.checks import as_array, as_count, as_kind, as_truth, check_memory
 from owlfi._tools.fields import check_fields
 from owlfi.measures import as_points
-from owlfi.problem.edge import check_finite
+from owlfi.problem.checks import check_finite
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.problem.spending import tell_cost

@@ -1,6 +1,7 @@
 """Simulators: functions of parameters theta and noise u whose distribution is known."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,10 +12,10 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_array, as_kind, as_truth, brief
+from owlfi._tools.checks import as_array, as_kind, as_truth, brief, fails_in_jax
 from owlfi._tools.display import write_facts
 from owlfi.measures import Measure, Uniform, as_measure, as_points
-from owlfi.problem.edge import as_parameters, as_sample, as_theta, check_finite
+from owlfi.problem.checks import as_parameters, as_sample, as_theta, check_finite
 from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise
@@ -71,16 +72,10 @@ class Simulator(eqx.Module):
         self.parameters = as_parameters(parameters)
         self.prior = None if prior is None else _as_prior_of(self.parameters, prior)
         self.theta = None if theta is None else as_theta(theta, self.parameters)
-        self.on_host = self._fails_in_jax() if on_host is None else as_truth("on_host", on_host)
-
-    def _fails_in_jax(self) -> bool:
-        try:
-            jax.eval_shape(self.generator, *self.shapes())
-        except NameError:  # no kind of array would help
-            raise
-        except Exception:  # whatever it is, the host will meet it again and show it
-            return True
-        return False
+        if on_host is None:
+            self.on_host = fails_in_jax(generator, *self.shapes())
+        else:
+            self.on_host = as_truth("on_host", on_host)
 
     @classmethod
     def from_random(
@@ -257,16 +252,10 @@ class Simulator(eqx.Module):
             return generator
         return jax.jit(lambda theta, u: generator(theta, u))  # modules with arrays have no hash
 
-    def with_prior(self, prior: Prior | None = None, measure: Any = None) -> "Simulator":
-        """The same simulator with another prior, or other noise."""
-        return Simulator(
-            self.generator,
-            self.measure if measure is None else measure,
-            self.parameters,
-            prior=self.prior if prior is None else prior,
-            theta=self.theta,
-            on_host=self.on_host,
-        )
+    def replace(self, **parts: Any) -> "Simulator":
+        """The same simulator with some of its arguments replaced, such as its prior or measure."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Simulator(**own | parts)
 
     def fix(self, **values: Any) -> "Simulator":
         """The simulator of the other parameters, with these held at the given numbers.
@@ -286,25 +275,19 @@ class Simulator(eqx.Module):
         free = tuple(name for name in self.parameters if name not in values)
         places = tuple(self.parameters.index(name) for name in free)
         base = jnp.stack([numbers.get(name, jnp.zeros(())) for name in self.parameters])
-        return Simulator(
-            Fixed(self.generator, base, places, self.on_host),
-            self.measure,
-            free,
+        return self.replace(
+            generator=Fixed(self.generator, base, places, self.on_host),
+            parameters=free,
             prior=self.prior.of(free) if self.prior is not None and free else None,
             theta=None if self.theta is None else self.theta[np.array(places, int)],
-            on_host=self.on_host,
         )
 
     def uniform(self) -> "Simulator":
         """The same simulator with noise from the unit cube: G(theta, F⁻¹(v)) for uniform v."""
-        host = self.on_host or not self.measure.traceable
-        return Simulator(
-            FromUniform(self.generator, self.measure, self.on_host),
-            Uniform(dim=self.measure.dim),
-            self.parameters,
-            prior=self.prior,
-            theta=self.theta,
-            on_host=host,
+        return self.replace(
+            generator=FromUniform(self.generator, self.measure, self.on_host),
+            measure=Uniform(dim=self.measure.dim),
+            on_host=self.on_host or not self.measure.traceable,
         )
 
 

@@ -23,6 +23,7 @@ _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
 _FAR_OFF = 1.5  # times what was told
 _CALLS_AT_MOST = 2**62
+_NOT_WORK = {"key", "max_calls", "progress"}  # arguments that change nothing of what is done
 
 
 class Expected(NamedTuple):
@@ -177,12 +178,14 @@ def _tell(now: Spending, calls: int, why: str = "") -> None:
 def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
     """Give a method its option `max_calls`.
 
-    expect: what it will spend, of the method's own arguments by name.
+    expect: what it will spend, of the method's own arguments by name; **options takes all others
+        that say what is done.
     """
 
     def decorate(method: Method) -> Method:
         signature = inspect.signature(method)
         wanted = inspect.signature(expect).parameters
+        asked = {*signature.parameters} - _NOT_WORK if "options" in wanted else {*wanted}
 
         @wraps(method)
         def run(*arguments: Any, **options: Any) -> Any:
@@ -192,7 +195,7 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
             if most is not None:
                 most = as_count("max_calls", most, most=_CALLS_AT_MOST)
             as_truth("progress", bound.arguments.get("progress", False))
-            given = {name: bound.arguments[name] for name in wanted}
+            given = {name: bound.arguments[name] for name in asked}
             spending = Spending(method.__name__, most, lambda: expect(**given))
             token = _NOW.set(spending)
             try:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.checks import as_rows, brief, tell_failure
-from owlfi._tools.programs import compile_quickly
+from owlfi.problem.jax_or_host import call_compiled
 from owlfi.problem.simulator import Generator, Simulator
 
 Function = Callable[[Any], Any]
@@ -122,14 +122,8 @@ def summarise(simulator: Simulator, summaries: Summaries) -> Simulator:
     In JAX where the simulator and all functions are.
     """
     traced = not simulator.on_host and _can_trace(simulator, summaries)
-    return Simulator(
-        Summarised(simulator.generator, summaries, simulator.on_host, not traced),
-        simulator.measure,
-        simulator.parameters,
-        prior=simulator.prior,
-        theta=simulator.theta,
-        on_host=not traced,
-    )
+    generator = Summarised(simulator.generator, summaries, simulator.on_host, not traced)
+    return simulator.replace(generator=generator, on_host=not traced)
 
 
 class Summarised(eqx.Module):
@@ -143,15 +137,9 @@ class Summarised(eqx.Module):
     def __call__(self, theta: Any, u: Any) -> Any:
         if not self.on_host:
             return self.summaries(_as_columns(jnp.asarray(self.generator(theta, u), float)))
-        run = _call if self.rows_on_host else _call_compiled
-        return self.summaries.on_host(_as_columns(np.asarray(run(self.generator, theta, u), float)))
-
-
-def _call(generator: Generator, theta: Any, u: Any) -> Any:
-    return generator(theta, u)
-
-
-_call_compiled = compile_quickly(_call)
+        own = self.generator
+        rows = own(theta, u) if self.rows_on_host else call_compiled(own, theta, u)
+        return self.summaries.on_host(_as_columns(np.asarray(rows, float)))
 
 
 def _can_trace(simulator: Simulator, summaries: Summaries) -> bool:

@@ -1,16 +1,21 @@
 """Points and weights tuned to simulations at some thetas, in coordinates that these may teach."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.keys import split_key
 from owlfi.measures import Measure, Rotated
-from owlfi.problem.learning import SLOPE_ROWS, Learned, learn_coordinates, learn_from_runs
+from owlfi.problem.learned_coordinates import (
+    SLOPE_ROWS,
+    Learned,
+    learn_coordinates,
+    learn_from_runs,
+)
 from owlfi.problem.pilot_spread import spread_factors
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import simulate
@@ -95,14 +100,14 @@ def retune_design(
     calls = learned.calls + len(new)
     if not are_enough(rows):
         return _count(kept, theta, y, calls)
-    moved = retune_points(eqx.tree_at(lambda q: q.points, quadrature, new), problem, measure, rows)
+    moved = retune_points(replace(quadrature, points=new), problem, measure, rows)
     if _estimated_excess(kept) < _estimated_excess(moved):
         return _count(kept, theta, y, calls)
     return _count(moved, theta, rows, calls)
 
 
 def _count(quadrature: Quadrature, theta: Array, y: Array, calls: int) -> Quadrature:
-    return with_pilot(quadrature, Pilot(theta[None], y[None], calls))
+    return replace(quadrature, pilot=Pilot(theta[None], y[None], calls))
 
 
 def retune_points(
@@ -161,7 +166,7 @@ def _tune(problem: Problem, measure: Measure, runs: Runs, calls: int) -> Quadrat
     rows = spread_factors(problem.data_kernel, problem.observed, runs.y) * runs.y
     quadrature = weigh_runs(problem.data_kernel, measure, runs.u, rows, MOST_NOISE)
     pilot = Pilot(as_jax(runs.thetas), as_jax(runs.y), calls)
-    return in_coordinates(with_pilot(quadrature, pilot), measure)
+    return in_coordinates(replace(quadrature, pilot=pilot), measure)
 
 
 def usable_thetas(y: Float[Array | np.ndarray, "t m d"], thetas: Float[Array, "t p"]) -> np.ndarray:
@@ -180,15 +185,6 @@ def usable_thetas(y: Float[Array | np.ndarray, "t m d"], thetas: Float[Array, "t
     return np.flatnonzero(usable)
 
 
-def with_pilot(quadrature: Quadrature, pilot: Pilot) -> Quadrature:
-    """The quadrature with the simulations that it was tuned to."""
-    return eqx.tree_at(lambda q: q.pilot, quadrature, pilot, is_leaf=lambda leaf: leaf is None)
-
-
 def in_coordinates(quadrature: Quadrature, measure: Measure) -> Quadrature:
     """The quadrature with the coordinates that were learned for it, if any were."""
-    if not isinstance(measure, Rotated):
-        return quadrature
-    return eqx.tree_at(
-        lambda q: q.coordinates, quadrature, measure, is_leaf=lambda leaf: leaf is None
-    )
+    return replace(quadrature, coordinates=measure if isinstance(measure, Rotated) else None)

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.checks import as_kind, as_probability
+from owlfi._tools.checks import as_probability
 from owlfi._tools.display import count, join
-from owlfi.results.distribution import Distribution
+from owlfi.results.distribution import Distribution, as_distribution
 from owlfi.results.files import register
 from owlfi.results.result import Result
 from owlfi.results.uniformity import binomial_band
@@ -82,12 +82,7 @@ class Calibration(Result):
 
         Raises ValueError for a result of other parameters, and for too few data sets.
         """
-        as_kind("result", result, Distribution, "an Estimate or a Posterior")
-        if result.names != self.names:
-            raise ValueError(
-                f"result has the parameters {result.names}, not {self.names}; give "
-                "a result of the problem that was calibrated"
-            )
+        as_distribution("result", result, self.names, "the problem that was calibrated")
         lowest, highest = self._conformal_scores(as_probability("level", level))
         low, high = result.at_scores(lowest), result.at_scores(highest)
         if self.ends is not None:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import as_key
-from owlfi.problem.edge import as_theta
+from owlfi.problem.checks import as_theta
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.result import Result
 
@@ -74,3 +74,15 @@ class Distribution(Result):
     def _sides(self, direction: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
         """The standard deviation of each parameter to the side that a direction points to."""
         return self.spread
+
+
+def as_distribution(
+    name: str, value: Any, parameters: tuple[str, ...], problem: str = "this problem"
+) -> Distribution:
+    """Raises ValueError for anything else, and for a result of other parameters."""
+    as_kind(name, value, Distribution, "an Estimate or a Posterior")
+    if value.names != parameters:
+        raise ValueError(
+            f"{name} has the parameters {value.names}, not {parameters}; give a result of {problem}"
+        )
+    return value

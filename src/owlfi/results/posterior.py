@@ -10,7 +10,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_probability, brief, plain_number
 from owlfi._tools.display import count
 from owlfi._tools.keys import as_key, numpy_generator
-from owlfi.problem.edge import as_theta
+from owlfi.problem.checks import as_theta
 from owlfi.results.distribution import Distribution
 from owlfi.results.files import register
 from owlfi.results.tables import table_rows, write_numbers
@@ -58,16 +58,16 @@ class Posterior(Distribution):
 
     @property
     def mean(self) -> Float[Array, " p"]:
-        return as_jax(np.asarray(self.weights) @ np.asarray(self.draws))
+        return as_jax(self.center)
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
-        centred = np.asarray(self.draws) - np.asarray(self.mean)
+        centred = np.asarray(self.draws) - self.center
         return as_jax((centred * np.asarray(self.weights)[:, None]).T @ centred)
 
     @property
     def sd(self) -> Float[Array, " p"]:
-        return as_jax(np.sqrt(np.diag(self.covariance)))
+        return as_jax(self.spread)
 
     def quantile(self, level: float) -> Float[Array, " p"]:
         """The weighted quantile of each parameter, at a level from 0 to 1."""

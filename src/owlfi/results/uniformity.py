@@ -78,8 +78,10 @@ def kolmogorov_p(v: Float[np.ndarray, " n"]) -> float:
     return float(kolmogorov((np.sqrt(n) + 0.12 + 0.11 / np.sqrt(n)) * distance))
 
 
-def binomial_band(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def binomial_band(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """The probabilities with which `count` of n are no surprise (Clopper and Pearson 1934).
+
+    Neither need be whole: n may be an effective number.
 
     >>> [round(end, 3) for end in binomial_band(180, 200)]
     [0.85, 0.938]

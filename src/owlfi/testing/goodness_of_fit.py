@@ -27,7 +27,7 @@ from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
 from owlfi.results.health import tell_failed_rows, tell_interruption
 from owlfi.testing.cost import plan_goodness_of_fit
-from owlfi.testing.draw_designs import Drawn, draw_designs, retune_designs
+from owlfi.testing.designs import Drawn, draw_designs, retune_designs
 from owlfi.testing.health import tell_failed_replicates, tell_few_rows, tell_unfinished_fits
 from owlfi.testing.p_values import check_level, decide, studentise
 from owlfi.testing.procedure import Procedure, Refit
@@ -36,23 +36,8 @@ from owlfi.testing.settings import check_settings
 from owlfi.weights.quadrature import unweighted
 
 
-def _expect(
-    problem: Problem,
-    rule: Rule,
-    theta: Any,
-    resamples: int,
-    level: float,
-    aggregate: bool,
-    designs: int,
-    retune: bool,
-    restarts: int,
-    search: str | Adam,
-) -> Expected:
-    options = {"theta": theta, "aggregate": aggregate, "designs": designs, "restarts": restarts}
-    options["retune"] = retune
-    cost = plan_goodness_of_fit(
-        problem, rule, resamples=resamples, level=level, search=search, **options
-    )
+def _expect(problem: Problem, rule: Rule, level: float, **options: Any) -> Expected:
+    cost = plan_goodness_of_fit(problem, rule, level=level, **options)
     fewest = math.ceil(1 / level) * (len(problem.observed) + rule.m)  # no step of any search
     return Expected(rule.tuning_calls(problem) + fewest, cost.expected)
 
@@ -145,10 +130,7 @@ def _begin(
 
 
 def _refit_observed(
-    key: Key[Array, ""],
-    problem: Problem,
-    procedure: Procedure,
-    starts: Starts,
+    key: Key[Array, ""], problem: Problem, procedure: Procedure, starts: Starts
 ) -> list[Refit]:
     """From all starts, then, as the replicates are, from the estimate; the last one counts."""
     x = problem.observed

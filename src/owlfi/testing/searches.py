@@ -26,12 +26,7 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     scatter_size,
 )
-from owlfi.inference.search.starts import (
-    MOST_RUNGS,
-    coarsen,
-    compare_starts,
-    comparison_points,
-)
+from owlfi.inference.search.starts import MOST_RUNGS, coarsen, compare_starts, comparison_points
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, walk_calls
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulator import Simulator

@@ -24,13 +24,7 @@ from owlfi.kernels.default_kernel import default_kernel
 from owlfi.problem.dependence import tell_dependence
 from owlfi.results import HypothesisTest, announce
 from owlfi.testing.health import tell_few_rows
-from owlfi.testing.p_values import (
-    BANDWIDTHS,
-    check_level,
-    check_rows,
-    decide,
-    largest_studentised,
-)
+from owlfi.testing.p_values import BANDWIDTHS, check_level, check_rows, decide, largest_studentised
 
 _MEDIAN_ROWS = 2000  # of both samples, for the lengthscale
 _TILE = 1024  # rows of the Gram matrix that are held at a time
@@ -83,7 +77,7 @@ def two_sample(
     _check_choice("null", null, _NULLS)
     _check_choice("pairs", pairs, _PAIRS)
     block, frequencies = as_count("block", block, 8), as_count("frequencies", frequencies)
-    samples = _samples(x, y)
+    samples = _as_samples(x, y)
     n, m = (len(rows) for rows in samples)
     if null == "wild" and n != m:
         raise ValueError(f'null="wild" needs samples of one size, got {n} and {m}; permute instead')
@@ -93,7 +87,7 @@ def two_sample(
     relabel = partial(_draw_labels, numpy_generator(label_key), null, resamples)
     with show_bars(progress):
         if pairs == "features":
-            phases = _frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
+            phases = _draw_frequencies(feature_key, kernels, frequencies, shuffled[0].shape[1])
             statistics = _by_features(phases, shuffled, relabel)
         else:
             statistics = _by_blocks(kernels, shuffled, relabel, n + m if pairs == "all" else block)
@@ -118,7 +112,7 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {brief(value)}")
 
 
-def _samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _as_samples(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     first, second = np.asarray(as_rows("x", x)), np.asarray(as_rows("y", y))
     names = [list(rows.columns) for rows in (x, y) if hasattr(rows, "columns")]
     if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
@@ -220,7 +214,7 @@ def _u_statistics(kernel: Kernel, z: Array, labels: Array, n: int) -> Float[Arra
     return xx / (n * (n - 1)) + yy / (m * (m - 1)) - 2 * xy / (n * m)
 
 
-def _frequencies(
+def _draw_frequencies(
     key: Key[Array, ""], kernels: list[Kernel], count: int, dim: int
 ) -> Float[Array, "l d f"]:
     """Of the spectral densities of the kernels, which are normal in Gaussian coordinates."""

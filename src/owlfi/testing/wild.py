@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.programs import compile_fully
+from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.forecast import expect_fit
 from owlfi.inference.search.designs import Designs
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
 from owlfi.inference.search.scatter import Scatter

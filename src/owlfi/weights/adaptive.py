@@ -4,6 +4,7 @@ Greedy sequential Bayesian quadrature: each point lowers the worst-case error of
 by the most, residual² / (variance + nugget), among many candidates that reach into the tails.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -78,14 +79,14 @@ class AdaptiveDesign(eqx.Module):
         usual = pilots - n if n < pilots else n
         count = min(self.left, usual if count is None else as_count("count", count))
         if n < pilots or self.y is None or n < FEWEST:
-            return self._unused()[:count]
-        tuning = self._tuned(self.y)
+            return self._list_unused()[:count]
+        tuning = self._tune(self.y)
         certificate = tuning.quadrature.certificate
         if certificate is None or int(certificate.verdict[0]) != Verdict.WEIGHTED:
-            return self._unused()[:count]
+            return self._list_unused()[:count]
         return _greedy(tuning, self.measure, self.candidates, count)
 
-    def _tuned(self, y: Array) -> Tuning:
+    def _tune(self, y: Array) -> Tuning:
         """Where weights do not help, those of the sequence count, and the chosen ones do not.
 
         Chosen points lie far out, where the simulator differs: a fit to all of them may suit the
@@ -104,7 +105,7 @@ class AdaptiveDesign(eqx.Module):
     def _in_sequence(self) -> Array:
         return (self.points[:, None] == self.sequence[None]).all(-1).any(1)
 
-    def _unused(self) -> Array:
+    def _list_unused(self) -> Array:
         used = (self.sequence[:, None] == self.points[None]).all(-1).any(1)
         return self.sequence[~used]
 
@@ -129,8 +130,7 @@ class AdaptiveDesign(eqx.Module):
                     f"before, got shape {rows.shape}"
                 )
             rows = jnp.concatenate([self.y, rows], 1)
-        told = eqx.tree_at(lambda d: d.points, self, jnp.concatenate([self.points, u]))
-        return eqx.tree_at(lambda d: d.y, told, rows, is_leaf=lambda leaf: leaf is None)
+        return replace(self, points=jnp.concatenate([self.points, u]), y=rows)
 
     def quadrature(self) -> Quadrature:
         """Tuned weights for the runs so far.
@@ -142,7 +142,7 @@ class AdaptiveDesign(eqx.Module):
         if len(self.points) < FEWEST or not self._in_sequence().any():
             known = self.data_kernel, self.measure, self.points, self.y
             return weigh_runs(*known, self.most_noise)
-        return jax.tree.map(lambda leaf: leaf[0], self._tuned(self.y).quadrature)
+        return jax.tree.map(lambda leaf: leaf[0], self._tune(self.y).quadrature)
 
 
 def adaptive_design(

@@ -41,20 +41,18 @@ def bound_slopes(slopes: Float[np.ndarray, "m d n"]) -> Float[np.ndarray, "e n"]
     return bounded.reshape(-1, slopes.shape[-1])
 
 
-def leading_directions(
-    rows: Float[np.ndarray, "e n"], most: int = MOST_DIRECTIONS
-) -> Directions | None:
+def leading_directions(rows: Float[np.ndarray, "e n"]) -> Directions | None:
     """The leading eigenvectors of GᵀG, by randomised subspace iteration; None where G is 0."""
     total = float((rows**2).sum())
     if not total > 0:
         return None
-    size = min(most + _SPARE, *rows.shape)
+    size = min(MOST_DIRECTIONS + _SPARE, *rows.shape)
     basis = np.random.default_rng(0).standard_normal((rows.shape[1], size))
     for _ in range(_ITERATIONS):
         basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
     _, values, right = np.linalg.svd(rows @ basis, full_matrices=False)
     shares = values**2 / total
-    kept = min(most, int((shares > _LEAST_SHARE).sum()))
+    kept = min(MOST_DIRECTIONS, int((shares > _LEAST_SHARE).sum()))
     return Directions(basis @ right[:kept].T, shares[:kept])
 
 

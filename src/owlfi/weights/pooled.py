@@ -3,9 +3,9 @@
 A few points say little of a kernel; together, the points of all thetas say it well.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ from owlfi._tools.checks import as_rows
 from owlfi._tools.programs import compile_quickly
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
-from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict, without_estimate
+from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict
 from owlfi.weights.coordinates import System, coordinate_systems
 from owlfi.weights.data_grams import are_enough, data_gram
 from owlfi.weights.kernel_fit import (
@@ -30,7 +30,7 @@ from owlfi.weights.kernel_fit import (
     likelihood,
 )
 from owlfi.weights.optimal import optimal_weights
-from owlfi.weights.quadrature import Quadrature, equal_shares, unweighted, with_certificate
+from owlfi.weights.quadrature import Quadrature, equal_shares, unweighted_because
 from owlfi.weights.tuned import FEWEST
 
 _LEAST_NUGGET = 1e-8  # smaller ones would trust rounding
@@ -81,10 +81,9 @@ def weigh_each(
     fits = _fit_all(measure, take_rows(u, usable), grams[:, None]) if len(usable) else []
     best = min(fits, key=lambda fit: fit.unexplained, default=None)
     if best is None or not best.unexplained <= LARGEST_UNEXPLAINED:
-        return with_certificate(unweighted(u), without_estimate(u, Verdict.UNEXPLAINED))
+        return unweighted_because(u, Verdict.UNEXPLAINED)
     quadrature = _weigh(best, coordinate_systems(measure, u)[best.system].points)
-    certificate = _certify(best, quadrature, usable)
-    return with_certificate(eqx.tree_at(lambda q: q.points, quadrature, u), certificate)
+    return replace(quadrature, points=u, certificate=_certify(best, quadrature, usable))
 
 
 class _PooledFit(NamedTuple):

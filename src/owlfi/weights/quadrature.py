@@ -1,5 +1,6 @@
 """Points with weights: what stands for a measure in every method."""
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -169,15 +170,8 @@ def unweighted_because(
     points: Float[Array, "... m s"], verdict: Verdict, *, independent: bool = False
 ) -> Quadrature:
     """Equal weights that say why they are."""
-    quadrature = unweighted(points, independent=independent)
-    return with_certificate(quadrature, without_estimate(points, verdict))
-
-
-def with_certificate(quadrature: Quadrature, certificate: Certificate) -> Quadrature:
-    """The quadrature with what is known of its error."""
-    return eqx.tree_at(
-        lambda q: q.certificate, quadrature, certificate, is_leaf=lambda leaf: leaf is None
-    )
+    equal = unweighted(points, independent=independent)
+    return replace(equal, certificate=without_estimate(points, verdict))
 
 
 def equal_shares(u: Float[Array, "... m s"]) -> Float[Array, "... m"]:

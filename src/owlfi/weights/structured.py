@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import CoordinateKernel, Kernel, Korobov, ScaledKernel
-from owlfi.measures import Family, Measure, Product, Uniform, coordinate
+from owlfi.measures import Family, Measure, Uniform, coordinate, parts_of
 
 LARGEST_CONDITION = float(1 / np.finfo(float).eps)  # beyond, a matrix is singular in doubles
 
@@ -76,8 +76,7 @@ def solve_grid(
     """
     if not (isinstance(base_kernel, CoordinateKernel) and base_kernel.separable(measure.dim)):
         return None
-    parts = measure.parts if isinstance(measure, Product) else (measure,)
-    if not all(isinstance(part, Family) for part in parts):
+    if not all(isinstance(part, Family) for part in parts_of(measure)):
         return None
     axes = _find_grid_axes(np.asarray(u))
     if axes is None:

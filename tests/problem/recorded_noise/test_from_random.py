@@ -171,7 +171,7 @@ def test_simulators_with_parameters_held_or_summaries_know_their_noise():
     simulator = Simulator.from_random(
         lambda theta, rng: np.sin(rng.normal(theta[0], theta[1])), ["a", "b"], prior=prior
     )
-    assert simulator.with_prior(prior).noise == simulator.noise
+    assert simulator.replace(prior=prior).noise == simulator.noise
     assert isinstance(Simulator(lambda t, u: u, Uniform(), ["a"]).noise, Uniform)
 
 
@@ -483,10 +483,6 @@ def keeps_draws(theta, rng):
     if not KEPT:
         KEPT["z"] = rng.normal()
     return KEPT["z"] + theta[0] * rng.normal()
-
-
-def draws_bits(theta, rng):
-    return rng.bit_generator.random_raw()
 
 
 def yields(theta, rng):

@@ -112,10 +112,7 @@ class Adjusted(NamedTuple):
 
 
 def adjust_draws(
-    random: np.random.Generator,
-    problem: Problem,
-    views: list[View],
-    redrawn: Redrawn | None = None,
+    random: np.random.Generator, problem: Problem, views: list[View], redrawn: Redrawn | None = None
 ) -> Adjusted:
     """Draws of what the nearest runs say of theta, by the view that tells most."""
     look = _choose_look(problem, views, redrawn)

@@ -115,7 +115,7 @@ class Scattered(eqx.Module):
 
     def fade(self, limit: float) -> "Scattered":
         """The same with features of rows near the model alone; the centre is simulated again."""
-        return scattered(self.scatter, self.near.fade(limit))[0]
+        return model_scatter(self.scatter, self.near.fade(limit))[0]
 
     def look(self, v: Float[Array, " p"]) -> tuple[Moments, int]:
         steepness = np.asarray(self.scatter.steepness(self._xi(v)))
@@ -173,11 +173,11 @@ def model_around(
     model = Simulated(others, weights[1:], features)
     if scatter is None:
         return model, calls
-    found, more = scattered(scatter, model)
+    found, more = model_scatter(scatter, model)
     return found, calls + more
 
 
-def scattered(scatter: Scatter, near: Simulated) -> tuple[Scattered, int]:
+def model_scatter(scatter: Scatter, near: Simulated) -> tuple[Scattered, int]:
     """The model around the centre of a scatter, and the calls of simulations there."""
     ends = near.objective.ends
     y = near.objective.rows(to_real(from_place(scatter.centre, ends), ends))

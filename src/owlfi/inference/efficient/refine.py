@@ -26,7 +26,7 @@ _NEAREST = 0.8  # of the observations
 _ROUNDS = 2  # mostly, each with slopes once and two steps
 
 
-class Outcome(NamedTuple):
+class Refinement(NamedTuple):
     """The efficient estimate, None where there is none, and what to know of it."""
 
     refined: Refined | None
@@ -55,7 +55,7 @@ def refine(
     theta: Float[Array, " p"],
     scatter: Scatter | None,
     strays: Int[np.ndarray, " k"],
-) -> Outcome:
+) -> Refinement:
     """The efficient estimate near a first one.
 
     scatter: simulations around the first one, where the simulator is rough.
@@ -66,10 +66,10 @@ def refine(
         found, calls = _refine(key, rule, stage, start, scatter, drawn=not len(strays))
         calls += spent
     except KeyboardInterrupt:  # calls that are spent end work in the same way
-        return Outcome(None, 0, 0, (SHORT,))
+        return Refinement(None, 0, 0, (SHORT,))
     told = (UNKNOWN,) if found is None else describe_refined(stage, found)
     derivatives = 0 if scatter is not None else stage.problem.simulator.derivative_calls(calls)
-    return Outcome(found, calls, derivatives, told)
+    return Refinement(found, calls, derivatives, told)
 
 
 def _begin_without(

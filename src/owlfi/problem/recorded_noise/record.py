@@ -13,9 +13,9 @@ from owlfi.problem.recorded_noise.dry_runs import MANY, DryRuns, run_dry
 from owlfi.problem.recorded_noise.kinds import measure_of
 from owlfi.problem.recorded_noise.noise import Noise, describe_noise
 from owlfi.problem.recorded_noise.places import MOST, choose_places, count_nearly_all, share_beyond
+from owlfi.problem.recorded_noise.processes import check_importable
 from owlfi.problem.recorded_noise.recorded import Recorded, Seeded
 from owlfi.problem.recorded_noise.sources import Function, Source, find_source
-from owlfi.problem.recorded_noise.spread_rows import check_importable
 
 _FAILING = 0.01  # share of dry runs
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from owlfi.problem.recorded_noise.dry_runs import as_table
 from owlfi.problem.recorded_noise.kinds import Block
+from owlfi.problem.recorded_noise.processes import share_rows
 from owlfi.problem.recorded_noise.rows import Row, as_row, join_rows, try_row
 from owlfi.problem.recorded_noise.sources import Function, Source
-from owlfi.problem.recorded_noise.spread_rows import spread_rows
 from owlfi.problem.recorded_noise.tape import Tape, TracedTape
 
 _MANY_BEYOND = 0.1  # share of draws
@@ -33,7 +33,7 @@ class Recorded(eqx.Module):
             return jax.vmap(lambda row: self._run_traced(theta, row))(u)
         theta, u = np.asarray(theta), np.asarray(u)
         if self.workers > 1 and len(u) > 1:
-            return join_rows(spread_rows(self._try_rows, theta, u, self.workers))
+            return join_rows(share_rows(self._try_rows, theta, u, self.workers))
         return join_rows(self._try_rows(theta, u))
 
     def _try_rows(self, theta: np.ndarray, u: np.ndarray) -> list[Row]:

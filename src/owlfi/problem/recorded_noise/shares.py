@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtri
 
-from owlfi._tools.order import rank_columns
+from owlfi._tools.rank_columns import rank_columns
 
 
 def share_variation(

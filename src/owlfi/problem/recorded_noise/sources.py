@@ -52,7 +52,7 @@ class Source:
         return function(theta, given, *rows)
 
 
-def find_source(function: Function, argument: str | None, vectorised: bool = False) -> Source:
+def find_source(function: Function, argument: str | None, vectorised: bool) -> Source:
     """By the name of the argument: the first beside theta that sounds random.
 
     Where none does, generators that an object keeps; else the second argument.

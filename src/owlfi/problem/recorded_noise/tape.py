@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import jax
@@ -131,7 +131,7 @@ class AbstractTape:
     traced = True
     rows: Shape = ()
 
-    def __init__(self, seed: Any, note: Note, most: float = inf):
+    def __init__(self, seed: Any, note: Note, most: float):
         self._seed = seed
         self._note = note
         self._left = most

@@ -19,13 +19,13 @@ from owlfi.experiments.ou_and_ricker import (
     ricker,
     summarise_counts,
 )
-from owlfi.experiments.trust_case import Case, by_formula, by_search, make_simulator
+from owlfi.experiments.trust.case import Case, by_formula, by_search, make_simulator
 from owlfi.measures import Normal, Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.rules import OptimallyWeighted, VStatistic
 from owlfi.problem.simulator import Simulator
 
-_PEOPLE, _FIRST_ILL, _SIR_STEPS, _SIR_DT = 1000.0, 20.0, 50, 0.2
+_PEOPLE, SIR_STEPS = 1000.0, 50
 _SWITCH_STEPS = 50
 _OU_DT, _OU_LENGTH = 0.2, 25
 _AR_LENGTH = 50
@@ -34,29 +34,39 @@ _AR_LENGTH = 50
 @cache
 def epidemic() -> Simulator:
     """SIR by the Langevin equation in 50 steps, the infected of every fifth; d = 10, s = 100."""
-    return make_simulator(
-        _spread_illness,
-        Normal(dim=2 * _SIR_STEPS),
-        beta=Uniform(0.5, 3),
-        gamma=Uniform(0.1, 1.5),
-    )
+    noise = Normal(dim=2 * SIR_STEPS)
+    return make_simulator(spread_illness, noise, beta=Uniform(0.5, 3), gamma=Uniform(0.1, 1.5))
 
 
-def _spread_illness(theta: Float[Array, " 2"], u: Float[Array, "m s"]) -> Float[Array, "m d"]:
-    def draw(expected: Array, z: Array) -> Array:
-        h = jnp.maximum(expected * _SIR_DT, 1e-8)
-        return h + jnp.sqrt(h) * z
+def spread_illness(
+    theta: Float[Array, " 2"],
+    u: Float[Array, "m s"],
+    *,
+    first: float = 20.0,
+    dt: float = 0.2,
+    bounded: bool = False,
+) -> Float[Array, "m d"]:
+    """A step infects h + √h z, h = beta S I dt / N, and as many recover with h = gamma I dt.
+
+    first: the number of infected at the beginning.
+    bounded: whether neither is negative, nor more than there are.
+    """
+
+    def draw(expected: Array, z: Array, most: Array) -> Array:
+        h = jnp.maximum(expected * dt, 1e-8)
+        drawn = h + jnp.sqrt(h) * z
+        return jnp.clip(drawn, 0.0, most) if bounded else drawn
 
     def step(state: tuple[Array, Array], z: Array) -> tuple[tuple[Array, Array], Array]:
         well, ill = state
-        infected = draw(theta[0] * well * ill / _PEOPLE, z[0])
-        recovered = draw(theta[1] * ill, z[1])
+        infected = draw(theta[0] * well * ill / _PEOPLE, z[0], well)
+        recovered = draw(theta[1] * ill, z[1], ill)
         well = jnp.maximum(well - infected, 1e-3)
         ill = jnp.maximum(ill + infected - recovered, 1e-3)
         return (well, ill), ill
 
-    noise = u.reshape(len(u), _SIR_STEPS, 2).transpose(1, 2, 0)
-    start = jnp.full(len(u), _PEOPLE - _FIRST_ILL), jnp.full(len(u), _FIRST_ILL)
+    noise = u.reshape(len(u), SIR_STEPS, 2).transpose(1, 2, 0)
+    start = jnp.full(len(u), _PEOPLE - first), jnp.full(len(u), first)
     return jax.lax.scan(step, start, noise)[1][4::5].T
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from owlfi._tools.order import rank_columns
+from owlfi._tools.rank_columns import rank_columns
 
 
 @pytest.mark.parametrize("values", [2, 7, 10**6], ids=["many ties", "some ties", "hardly any"])

@@ -9,7 +9,7 @@ from jax.scipy.special import gammaln, xlogy
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
-from owlfi.experiments.trust_case import Case, by_formula, by_search, make_simulator
+from owlfi.experiments.trust.case import Case, by_formula, by_search, make_simulator
 from owlfi.measures import Normal, Product, Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.rules import VStatistic

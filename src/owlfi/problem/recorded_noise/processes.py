@@ -15,7 +15,7 @@ from owlfi.problem.recorded_noise.rows import Row
 _PARTS = 4  # for each worker, as rows take different times
 
 
-def spread_rows(
+def share_rows(
     run: Callable[[Any, Any], list[Row]], theta: np.ndarray, u: np.ndarray, workers: int
 ) -> list[Row]:
     """run(theta, u), rows that are computed one by one, by processes that stay for more.

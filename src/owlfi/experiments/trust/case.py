@@ -43,16 +43,25 @@ class Case(NamedTuple):
         simulator = self.make()
         return simulator.rows(jnp.array(self.theta), simulator.measure.sample(key, self.n))
 
-    def pose(self, x: Float[Array, "n d"]) -> Problem:
+    def pose(self, x: Float[Array | np.ndarray, "n d"]) -> Problem:
         """What is asked of the rows x."""
         return Problem(self.make(), x, summaries=self.summaries)
 
-    def refer(self, x: Float[Array, "n d"]) -> list[float] | None:
+    def refer(self, x: Float[Array | np.ndarray, "n d"]) -> list[float] | None:
         """The estimate by the likelihood, where there is one."""
         prior = self.make().prior
         if self.reference is None or prior is None:
             return None
-        return self.reference(prior, jnp.array(self.theta), x).tolist()
+        return self.reference(prior, jnp.array(self.theta), jnp.asarray(x)).tolist()
+
+    def rmse(self, thetas: list[list[float]]) -> float:
+        """Of estimates, over the prior's standard deviation, mean over the parameters."""
+        prior = self.make().prior
+        if prior is None or not thetas:
+            return float("nan")
+        low, high = (np.asarray(end) for end in prior.bounds)
+        errors = (np.array(thetas) - np.array(self.theta)) / ((high - low) / 12**0.5)
+        return float(np.sqrt((errors**2).mean(0)).mean())
 
 
 def make_simulator(generator: Any, noise: Any, *, on_host: bool = False, **prior: Any) -> Simulator:

@@ -4,17 +4,22 @@ Bootstrap, calibrated generalised posteriors and adjusted ABC promise intervals 
 as they say; plain ABC, whose draws are wider than the data leave open, at least as often.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from jaxtyping import Array, Key
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table
-from owlfi.experiments.trust import LEVEL, arrange, fit_one, list_steps, picture, table
-from owlfi.experiments.trust_case import Case
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.estimates import (
+    arrange,
+    fit_one,
+    list_steps,
+    picture,
+    read_result,
+    table,
+)
 from owlfi.inference.abc import rejection_abc
 from owlfi.inference.mmd_bayes import mmd_bayes
 from owlfi.inference.posterior_bootstrap import posterior_bootstrap
@@ -22,6 +27,7 @@ from owlfi.inference.pseudo_marginal import pseudo_marginal
 from owlfi.inference.sequential_abc import sequential_abc
 from owlfi.problem.problem import Problem
 from owlfi.results import Posterior
+from owlfi.results.health import keep_quiet
 
 Method = Callable[..., Posterior]
 _REPEATS = 40
@@ -55,16 +61,8 @@ def fit_by(method: Method, **options: Any) -> Callable[[Any, Problem, Case], Rec
     """The mean, the standard deviation and the central interval of its draws."""
 
     def fit(key: Key[Array, ""], problem: Problem, case: Case) -> Record:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the posterior keeps them
-            posterior = method(key, problem, case.rule, **options)
-        low, high = posterior.interval(LEVEL)
-        arrays = {"theta": posterior.mean, "standard_errors": posterior.sd}
-        arrays |= {"low": low, "high": high}
-        return {name: np.asarray(array).tolist() for name, array in arrays.items()} | {
-            "warnings": list(posterior.warnings),
-            "calls": posterior.calls,
-        }
+        with keep_quiet():
+            return read_result(method(key, problem, case.rule, **options))
 
     return fit
 
@@ -95,7 +93,7 @@ def _experiment(
         table=show,
         picture=picture,
         arrange=arrange,
-        resume=run,
+        resumable=True,
     )
 
 

@@ -6,7 +6,6 @@ cover the truth, and how many of them are more than five standard errors off.
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
@@ -15,13 +14,16 @@ import numpy as np
 from jaxtyping import Array, Key
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
-from owlfi.experiments.trust_case import Case
-from owlfi.experiments.trust_problems import PROBLEMS
+from owlfi.experiments.trust.case import Case
+from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.inference.minimum_distance import minimum_distance
 from owlfi.problem.problem import Problem
+from owlfi.results.distribution import Distribution
+from owlfi.results.health import keep_quiet
+from owlfi.results.uniformity import binomial_band
 
 LEVEL, CONFIDENCE = 0.9, 0.99
 BAND = 0.85, 0.95  # of coverages that are as good as 0.9
@@ -36,12 +38,6 @@ Fit = Callable[[Key[Array, ""], Problem, Case], Record]
 def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
     """One data set after the other, repeat by repeat through all problems, or the cheapest."""
     for name, number in list_steps(plan)[skip:]:
-        yield fit_one(key, name, number)
-
-
-def run_some(key: Key[Array, ""], names: Iterable[str], repeats: int) -> Iterator[Record]:
-    """Some problems only, on the data sets that they have among all."""
-    for name, number in list_steps(Plan(repeats), names):
         yield fit_one(key, name, number)
 
 
@@ -73,15 +69,17 @@ def fit_one(key: Key[Array, ""], name: str, number: int, fit: Fit | None = None)
 
 
 def _fit(key: Key[Array, ""], problem: Problem, case: Case) -> Record:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the estimate keeps them
-        estimate = minimum_distance(key, problem, case.rule, whiten=case.whiten)
-    low, high = estimate.interval(LEVEL)
-    arrays = {"theta": estimate.theta, "standard_errors": estimate.standard_errors}
-    arrays |= {"low": low, "high": high}
+    with keep_quiet():
+        return read_result(minimum_distance(key, problem, case.rule, whiten=case.whiten))
+
+
+def read_result(result: Distribution) -> Record:
+    """Where it is and how wide, its interval, and what it says of itself."""
+    low, high = result.interval(LEVEL)
+    arrays = {"theta": result.center, "standard_errors": result.spread, "low": low, "high": high}
     return {name: np.asarray(array).tolist() for name, array in arrays.items()} | {
-        "warnings": list(estimate.warnings),
-        "calls": estimate.calls,
+        "warnings": list(result.warnings),
+        "calls": result.calls,
     }
 
 
@@ -98,7 +96,7 @@ def _summarise(case: Case, records: list[Record]) -> Record:
     truth = np.array(case.theta)
     return {
         "data_sets": len(records),
-        "rmse": _rmse(case, [r["theta"] for r in fitted]),
+        "rmse": case.rmse([r["theta"] for r in fitted]),
         **_compare(case, fitted),
         **measure_coverage(truth, silent),
         "far": sum(distance_in_errors(truth, r) > FAR for r in silent),
@@ -114,20 +112,9 @@ def _compare(case: Case, fitted: list[Record]) -> Record:
     """RMSE of the reference on the same data sets, and the ratio to it."""
     if case.reference is None or not fitted:
         return {}
-    reference = _rmse(case, [r["reference"] for r in fitted])
-    ratio = _rmse(case, [r["theta"] for r in fitted]) / reference
+    reference = case.rmse([r["reference"] for r in fitted])
+    ratio = case.rmse([r["theta"] for r in fitted]) / reference
     return {"reference_rmse": reference, "over_reference": ratio}
-
-
-def _rmse(case: Case, thetas: list[list[float]]) -> float:
-    """Over the prior's standard deviation, mean over the parameters."""
-    prior = case.make().prior
-    assert prior is not None
-    low, high = (np.asarray(end) for end in prior.bounds)
-    if not thetas:
-        return float("nan")
-    errors = (np.array(thetas) - np.array(case.theta)) / ((high - low) / 12**0.5)
-    return float(np.sqrt((errors**2).mean(0)).mean())
 
 
 def measure_coverage(truth: np.ndarray, silent: list[Record]) -> Record:
@@ -144,21 +131,13 @@ def measure_coverage(truth: np.ndarray, silent: list[Record]) -> Record:
     mean, (sets, parameters) = inside.mean(), inside.shape
     scatter = inside.mean(1).var(ddof=1) / sets if sets > 1 else 0.0
     number = mean * (1 - mean) / scatter if scatter > 0 else sets
-    interval = clopper_pearson(mean, float(np.clip(number, sets, sets * parameters)))
+    number = float(np.clip(number, sets, sets * parameters))
+    interval = binomial_band(mean * number, number, CONFIDENCE)
     return {
         "coverage": float(mean),
-        "coverage_interval": interval,
+        "coverage_interval": list(interval),
         "least_coverage": float(inside.mean(0).min()),
     }
-
-
-def clopper_pearson(share: float, number: float) -> list[float]:
-    """The 99% interval of a share among so many, which need not be whole."""
-    level, hits = (1 - CONFIDENCE) / 2, share * number
-    misses = number - hits
-    low = beta.ppf(level, hits, misses + 1) if hits > 0 else 0.0
-    high = beta.isf(level, hits + 1, misses) if misses > 0 else 1.0
-    return [float(low), float(high)]
 
 
 def distance_in_errors(truth: np.ndarray, record: Record) -> float:
@@ -255,5 +234,5 @@ TRUST = Experiment(
     table=table,
     picture=picture,
     arrange=arrange,
-    resume=run,
+    resumable=True,
 )

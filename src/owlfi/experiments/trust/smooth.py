@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from owlfi import models
 from owlfi.experiments.likelihoods import g_and_k_log_likelihood
-from owlfi.experiments.trust_case import Case, by_formula, by_search, make_simulator
+from owlfi.experiments.trust.case import Case, by_formula, by_search, make_simulator
 from owlfi.measures import Exponential, Normal, Uniform
 from owlfi.points.sequences import iid, sobol
 from owlfi.problem.rules import OptimallyWeighted, VStatistic
@@ -44,11 +44,7 @@ def copula() -> Simulator:
         return jnp.exp(theta[0] + theta[1] * z)
 
     return make_simulator(
-        generate,
-        Normal(dim=3),
-        mu=Uniform(-2, 2),
-        sigma=Uniform(0.1, 2),
-        rho=Uniform(-0.45, 0.95),
+        generate, Normal(dim=3), mu=Uniform(-2, 2), sigma=Uniform(0.1, 2), rho=Uniform(-0.45, 0.95)
     )
 
 
@@ -162,11 +158,7 @@ SMOOTH = {
         doubt="a ridge that reaches the end of the prior",
     ),
     "exponential, 1e-6": Case(
-        tiny_units,
-        (1e-6,),
-        20,
-        VStatistic(64, sobol),
-        reference=by_formula(lambda x: x.mean(0)),
+        tiny_units, (1e-6,), 20, VStatistic(64, sobol), reference=by_formula(lambda x: x.mean(0))
     ),
     "small scale": Case(
         small_scale, (0.02,), 50, reference=by_formula(lambda x: np.sqrt((x**2).mean(0)))
