@@ -249,6 +249,21 @@ def test_data_sets_that_are_not_finite_are_counted():
     assert any("data sets are left out" in sentence for sentence in found.warnings)
 
 
+def test_methods_that_give_up_are_counted_and_mistakes_of_the_call_are_not():
+    def gives_up(key, problem, rule, *, fails=RuntimeError):
+        if float(problem.observed[0, 0]) > 0:
+            raise fails("no convergence")
+        return exact(key, problem, rule)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HealthWarning)
+        found = owlfi.calibrate(KEY, conjugate_problem(), gives_up, RULE, data_sets=20)
+    assert found.about["failed"] == 20 - found.data_sets > 0
+    assert found.about["reasons"][0] == "no convergence"
+    with pytest.raises(TypeError, match=r"minimum_distance\(\) got an unexpected .*'nonsense'"):
+        owlfi.calibrate(KEY, conjugate_problem(), owlfi.minimum_distance, RULE, nonsense=1)
+
+
 def test_methods_that_always_fail_are_given_up_soon():
     calls = []
 

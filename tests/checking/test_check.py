@@ -105,6 +105,14 @@ def test_wrong_input_is_refused():
         owlfi.check(KEY, problem, Posterior(("b",), np.zeros((2, 1)), np.full(2, 0.5)))
 
 
+def test_few_rows_have_wide_bins_and_one_column_is_not_ranked():
+    problem = gaussian_problem(n=5)
+    found = owlfi.check(KEY, problem, at(problem, 1.3), replicates=80)
+    assert "Columns that fit worst" not in found.summary()
+    (ax,) = owlfi.plots.check(found).axes
+    assert len([patch for patch in ax.patches if hasattr(patch, "get_height")]) < 10
+
+
 @pytest.mark.parametrize(("d", "drawn"), [(1, 1), (3, 9), (6, 8), (20, 1)])
 def test_picture_suits_the_number_of_columns(d, drawn):
     n = 30

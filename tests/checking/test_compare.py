@@ -114,6 +114,20 @@ def test_power_grows_with_the_difference(models, makes):
     assert told[-1] >= told[1] - 0.15
 
 
+def test_a_model_of_which_some_rows_fail_is_compared_and_one_that_always_fails_is_named():
+    x, whole = normal_data(0, 60), lambda theta, u: theta[0] + u
+    some = simulator(
+        lambda theta, u: jnp.where(u > 2.0, jnp.nan, whole(theta, u)), 1, mean=Normal(0.0, 3.0)
+    )
+    found = compare(0, {"shift": SHIFT, "some": some}, x, resamples=39)
+    assert len(found.undecided) == 1
+    assert np.isfinite(found.squared_mmd).all()
+    assert any("some: 2% of the simulations failed" in told for told in found.warnings)
+    none = simulator(lambda theta, u: jnp.nan * whole(theta, u), 1, mean=Normal(0.0, 3.0))
+    with pytest.raises(ValueError, match=r"^problems\['none'\]: "):
+        compare(0, {"none": none, "shift": SHIFT}, x)
+
+
 def test_pairs_are_adjusted_for_each_other():
     p = np.array([[1, 0.01, 0.04], [0.01, 1, 0.03], [0.04, 0.03, 1]])
     assert np.allclose(adjust_pairs(p)[np.triu_indices(3, 1)], [0.03, 0.06, 0.06])

@@ -114,6 +114,19 @@ def test_the_check_meets_rows_that_raise():
     assert check_determined(model, thetas, jnp.array([fails, fails, fine, fine])) == 4
 
 
+def test_the_check_goes_on_where_the_generator_raises_at_the_first_thetas():
+    def partly(theta, u):
+        if theta[0] > 0:
+            raise RuntimeError("diverged")
+        return theta[0] + u
+
+    model = Simulator(partly, Normal(), ["mean"], prior=PRIOR, on_host=True)
+    thetas, u = jnp.array([[5.0]] * 8 + [[-1.0]]), jnp.array([[0.1], [0.2]])
+    assert check_determined(model, thetas, u) == 4
+    with pytest.raises(RuntimeError, match="diverged"):
+        check_determined(model, thetas[:8], u)
+
+
 @pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
 def test_stored_runs_may_have_failed():
     problem = gaussian_problem()

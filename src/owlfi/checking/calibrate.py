@@ -67,8 +67,8 @@ def calibrate(
 
     Levels of the truths (simulation-based calibration), coverage, z-scores and shrinkage are known
     of each parameter, and the expected coverage by random points (TARP) of all of them together.
-    Data sets with values that are not finite, and those on which the method raises ValueError, are
-    left out and counted in `about["failed"]`.
+    Data sets with values that are not finite, and those on which the method raises ValueError or
+    RuntimeError, are left out and counted in `about["failed"]`.
 
     Raises ValueError for a method that returns anything else, a file of another calibration, and
     where the first data sets all fail.
@@ -156,7 +156,7 @@ class _Trial(NamedTuple):
             data = self.problem.with_data(as_jax(x))
             with repeat(times):
                 result = self.method(method_key, data, self.rule, **self.options)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except (ValueError, ArithmeticError, RuntimeError) as error:  # mistakes of the call are not
             return {"failed": str(error)}
         as_kind("what method returned", result, Distribution, "an Estimate or a Posterior")
         reference = np.asarray(self.problem.prior.sample(reference_key, 1))[0]

@@ -53,8 +53,8 @@ def compare(
     by Holm's method. Nested models that are equal at their best fail the first.
 
     Raises ValueError for fewer than two problems, other observations, columns that do not fit, a B
-    too small for the level, discrete parameters, and simulations at an estimate that are not
-    finite.
+    too small for the level, discrete parameters, and where most simulations at an estimate are not
+    finite; fewer are left out, with a warning.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k()
@@ -72,8 +72,10 @@ def compare(
     x = first.observed
     share_key, *keys = split_key(key, 1 + len(named))
     shares = as_jax(numpy_generator(share_key).dirichlet(np.ones(len(x)), resamples))
-    pairs = zip(keys, named.values(), strict=True)
-    rivals = [fit_rival(k, problem, rule, shares) for k, problem in pairs]
+    rivals = [
+        _fit(name, k, problem, rule, shares)
+        for k, (name, problem) in zip(keys, named.items(), strict=True)
+    ]
     p_values = np.ones((len(named), len(named)))
     told: list[str] = []
     for i, j in combinations(range(len(named)), 2):
@@ -99,6 +101,18 @@ def compare(
         (*_tell_fits(named, rivals), *told, *_tell_few(len(x))),
     )
     return announce(comparison)
+
+
+def _fit(
+    name: str, key: Key[Array, ""], problem: Problem, rule: Rule, shares: Float[Array, "b n"]
+) -> Rival:
+    try:
+        return fit_rival(key, problem, rule, shares)
+    except ValueError as error:
+        raise ValueError(f"problems[{name!r}]: {error}") from error
+    except Exception as error:  # of its simulator
+        error.add_note(f"in problems[{name!r}]")
+        raise
 
 
 class Judged(NamedTuple):

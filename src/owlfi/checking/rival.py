@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
 from owlfi.inference.fit import Fit, find_minimum
@@ -16,6 +17,7 @@ from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
+from owlfi.weights.data_grams import are_enough
 
 _FINE = 1024  # points of each of two designs that are independent of the fit and of each other
 
@@ -25,7 +27,7 @@ class Rival(NamedTuple):
 
     fit: Fit
     fine: tuple[Float[Array, "f d"], Float[Array, "f d"]]
-    """Simulations at the estimate on two independent designs."""
+    """Simulations at the estimate on two independent designs, without those that failed."""
     own: Float[Array, "m d"]
     """Those on the points of the fit, at its minimum."""
     refits: Float[Array, "b m d"]
@@ -35,10 +37,6 @@ class Rival(NamedTuple):
     value: float
     """The same for the data as they are."""
     calls: int
-
-    @property
-    def weights(self) -> Float[Array, " m"]:
-        return self.fit.objective.weights
 
     @property
     def unbiased_value(self) -> float:
@@ -51,7 +49,7 @@ def fit_rival(
 ) -> Rival:
     """Fit a model to the data and to each weighting of them.
 
-    Raises ValueError where simulations at the estimate are not finite.
+    Raises ValueError where most simulations at the estimate are not finite.
     """
     fit_key, *fine_keys = split_key(key, 3)
     fit = find_minimum("compare", fit_key, problem, rule)
@@ -61,16 +59,25 @@ def fit_rival(
     refits = simulate_each(objective, found.theta)
     own = simulate_each(objective, landing.minimum.theta[None])[0]
     m = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length())
-    first, second = (simulator.rows(fit.theta, sobol(k, m, simulator.measure)) for k in fine_keys)
-    if not all(bool(np.isfinite(np.asarray(y)).all()) for y in (own, first, second)):
+    columns = problem.observed.shape[1]
+    first, second = (
+        simulator.attempt(fit.theta, sobol(k, m, simulator.measure), columns) for k in fine_keys
+    )
+    if not all(are_enough(y) for y in (own, first, second)):
         raise ValueError(
-            f"y is NaN or infinite for some u at the estimate theta = {np.asarray(fit.theta)}; "
+            f"y is NaN or infinite for most u at the estimate theta = {np.asarray(fit.theta)}; "
             "mend the generator, or narrow the prior"
         )
     calls = fit.calls + int(np.sum(found.calls)) + 2 * m + len(own) + refits.shape[0] * len(own)
     values = np.asarray(_values(objective, refits, shares))
     value = float(_values(objective, own[None], objective.shares[None])[0])
-    return Rival(fit, (first, second), own, refits, values, value, calls)
+    return Rival(fit, (_finished(first), _finished(second)), own, refits, values, value, calls)
+
+
+def _finished(y: Float[Array, "f d"]) -> Float[Array, "g d"]:
+    """The rows that did not fail, which leave the data of the model."""
+    rows = np.asarray(y)
+    return as_jax(rows[np.isfinite(rows).all(1)])
 
 
 def measure_apart(a: Rival, b: Rival) -> tuple[float, Float[np.ndarray, " b"]]:
@@ -81,7 +88,7 @@ def measure_apart(a: Rival, b: Rival) -> tuple[float, Float[np.ndarray, " b"]]:
     """
     k = a.fit.objective.data_kernel
     apart = float(_cross_apart(k, *a.fine, *b.fine))
-    by_chance = _moved_apart(k, (a.refits, a.own, a.weights), (b.refits, b.own, b.weights))
+    by_chance = _moved_apart((a.fit.objective, a.refits, a.own), (b.fit.objective, b.refits, b.own))
     return apart, np.asarray(by_chance)
 
 
@@ -146,12 +153,16 @@ def _embed(k: Kernel, x: Array, first: Array, second: Array) -> Float[Array, " n
 
 @compile_fully
 def _moved_apart(
-    k: Kernel, a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]
+    a: tuple[Objective, Array, Array], b: tuple[Objective, Array, Array]
 ) -> Float[Array, " b"]:
-    (ya, own_a, wa), (yb, own_b, wb) = a, b
-    weights = jnp.concatenate([wa, -wa, -wb, wb])
+    (first, ya, own_a), (second, yb, own_b) = a, b
 
     def square(case: tuple[Array, Array]) -> Array:
-        return k.self_sum(jnp.concatenate([case[0], own_a, case[1], own_b]), weights)
+        parts = [first.finished(case[0]), first.finished(own_a)]
+        parts += [second.finished(case[1]), second.finished(own_b)]
+        signs = (1, -1, -1, 1)
+        weights = [sign * part.weights for sign, part in zip(signs, parts, strict=True)]
+        rows = jnp.concatenate([part.y for part in parts])
+        return first.data_kernel.self_sum(rows, jnp.concatenate(weights))
 
     return jax.lax.map(square, (ya, yb))

@@ -21,7 +21,8 @@ CHECK_CALLS = 4
 """Rows that the simulator computes to show that y is determined by theta and u."""
 MOST_CHECK_CALLS = 8
 """The same where y is not finite at two thetas."""
-_TRIED = 3  # thetas
+_TRIED = 3  # thetas, beside those at which the generator raises
+_MOST_TRIED = 12
 _REPEATED_DIGITS = 1e-9  # batches of another size may round differently
 
 
@@ -174,13 +175,13 @@ def check_determined(
     """See that y is determined by theta and u: two rows together, and each on its own.
 
     thetas: the first of them at which y has finite values serves; three are tried at most, each
-        on other points.
+        on other points, and twelve where the generator raises.
     columns: how many y should have.
 
     Returns the rows that it took. Raises ValueError where a row comes out differently alone or in
     another place, y has other columns, or, as the generator did, where that fails at all thetas.
     """
-    pairs = np.resize(u, (_TRIED, 2, u.shape[1]))  # a single point beside itself
+    pairs = np.resize(u, (_MOST_TRIED, 2, u.shape[1]))  # a single point beside itself
     calls, errors = 0, []
     for theta, pair in zip(map(as_jax, np.asarray(thetas)), map(as_jax, pairs), strict=False):
         try:
@@ -192,7 +193,9 @@ def check_determined(
         _check_columns(together, columns)
         if np.isfinite(together).any():
             return calls + _check_rows(simulator, theta, pair, together)
-    if len(errors) == len(thetas[:_TRIED]):
+        if calls == _TRIED * len(pair):
+            break
+    if not calls:
         raise errors[0]
     return calls  # NaN everywhere, of which the work itself will tell
 

@@ -189,7 +189,10 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
 
         @wraps(method)
         def run(*arguments: Any, **options: Any) -> Any:
-            bound = signature.bind(*arguments, **options)
+            try:
+                bound = signature.bind(*arguments, **options)
+            except TypeError as error:
+                raise TypeError(f"{method.__name__}() {error}") from None
             bound.apply_defaults()
             most = bound.arguments["max_calls"]
             if most is not None:

@@ -86,7 +86,8 @@ class PredictiveCheck(Result):
         return [["statistic", "observed", "5%", "median", "95%", "p-value"], *rows]
 
     def _lines(self) -> list[str]:
-        columns = ", ".join(f"{name} (p = {p:.2g})" for name, p in self.worst_columns())
+        worst = self.worst_columns() if self.x.shape[1] > 1 else []
+        columns = ", ".join(f"{name} (p = {p:.2g})" for name, p in worst)
         rows = ", ".join(f"{row} ({_write_score(score)})" for row, score in self.worst_rows())
         return [
             *super()._lines(),

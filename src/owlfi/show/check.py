@@ -10,7 +10,7 @@ from owlfi._tools.checks import as_kind
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.show.axes import hide_frame, new_axes
 
-_BINS = 30
+_FEWEST_BINS, _MOST_BINS = 6, 30
 _MOST_PAIRED = 4  # columns of which all pairs are drawn
 _MOST_SINGLE = 12  # columns; more are drawn as a series
 _WIDE = 4  # pictures side by side
@@ -49,7 +49,8 @@ def draw_column(ax: Axes, x: Any, y: Any, name: str) -> None:
     """A histogram of observed numbers (n,) with the band of replicated ones (samples, rows)."""
     low, high = np.quantile(x, [0.0, 1.0])
     reach = 0.25 * (high - low) or 1.0
-    bins = np.linspace(low - reach, high + reach, _BINS)
+    count = int(np.clip(2 * np.sqrt(len(x)), _FEWEST_BINS, _MOST_BINS))
+    bins = np.linspace(low - reach, high + reach, count)
     ax.hist(x, bins.tolist(), density=True, color="0.8", label="observed")
     heights = np.stack([np.histogram(rows, bins)[0] for rows in y])
     heights = heights / (y.shape[1] * (bins[1] - bins[0]))
@@ -65,6 +66,7 @@ def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
     d, names = x.shape[1], found.columns
     axes = new_axes(d, d)
     worst = np.argsort(-np.abs(np.asarray(found.row_scores)))[:3]
+    ring = {"facecolors": "none", "edgecolors": "C3"}
     for (i, j), ax in np.ndenumerate(axes):
         if j > i:
             ax.set_visible(False)
@@ -73,7 +75,7 @@ def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
         else:
             ax.scatter(*y[0][:, [j, i]].T, 4, color="C0", alpha=0.4, label="replicated")
             ax.scatter(*x[:, [j, i]].T, 4, color="0.3", alpha=0.6, label="observed")
-            ax.scatter(*x[worst][:, [j, i]].T, 30, facecolors="none", edgecolors="C3")
+            ax.scatter(*x[worst][:, [j, i]].T, 30, label="fit worst", **ring)
             ax.set(xlabel=names[j] if i == d - 1 else "", ylabel=names[i] if j == 0 else "")
             hide_frame(ax)
     figure = axes.flat[0].figure
