@@ -19,6 +19,7 @@ from owlfi.results.health import keep_quiet
 from test_health import METHODS, ON_HOST, run, with_generator
 
 MUCH = 10**6
+TUNED = owlfi.OptimallyWeighted(m=64)
 
 
 def counted(generator=lambda theta, u: theta[0] + u):
@@ -160,9 +161,23 @@ def test_slow_simulators_that_turn_out_to_be_rough_are_told_again(rough, told, c
     method()
     first, *more = capsys.readouterr().err.splitlines()
     assert first.startswith("method: about 100 calls")
+    assert ("(or 900, if simulations are too rough in theta" in first) == told
+    assert ("1 s each 100 s or 15 min in all" in first) == told
     assert [line.split(" calls")[0] for line in more] == told * [
         "method: simulations are too rough in theta for derivatives: about 900"
     ]
+
+
+def test_the_limit_is_what_is_expected_where_more_would_be(capsys):
+    @limit_calls(lambda: Expected(100, 200, 900))
+    def method(*, max_calls=None):
+        tell_cost(1.0)
+
+    method(max_calls=150)
+    assert capsys.readouterr().err == (
+        "method: about 150 calls of the simulator are expected, at 1 s each 2.5 min in all; more "
+        "would be expected but for max_calls = 150\n"
+    )
 
 
 @pytest.mark.slow
@@ -174,3 +189,18 @@ def test_the_cost_of_rough_simulators_is_told_to_a_factor_of_two():
     with keep_quiet():
         fit = owlfi.minimum_distance(jax.random.key(1), problem, rule)
     assert 0.5 < fit.calls / expect_fit(rule, problem, rough=True) < 2
+
+
+def shifted_lognormal(theta, u):
+    return theta[0] + np.exp(theta[1]) * np.exp(u[:, :1]) + u[:, 1:]
+
+
+def test_the_cost_of_simulators_on_the_host_is_told_to_a_factor_of_two():
+    prior = owlfi.Prior(shift=owlfi.Uniform(-5.0, 5.0), size=owlfi.Uniform(-2.0, 2.0))
+    noise = owlfi.Normal(dim=2)
+    model = owlfi.Simulator(shifted_lognormal, noise, prior.names, prior=prior, on_host=True)
+    x = model([1.0, 0.0], noise.sample(jax.random.key(0), 80))
+    problem = owlfi.Problem(model, x)
+    with keep_quiet():
+        fit = owlfi.minimum_distance(jax.random.key(1), problem, TUNED)
+    assert 0.5 < fit.calls / expect_fit(TUNED, problem) < 2

@@ -11,20 +11,38 @@ from owlfi.problem.simulations import CHECK_CALLS
 
 _AFTER = 2  # steps with tuned weights
 _USUAL_RUNGS = 1
+_SCOUTS, _SCOUT_POINTS = 6, 64  # for each search on all points, in two parties mostly
+
+
+def need_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
+    """The calls that `find_minimum` should have for an answer with errors, by slopes."""
+    simulator = problem.simulator
+    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
+    errors = designs_calls(simulator, rule.m, DESIGNS)
+    return _begin_calls(rule, problem, starts) + searched + errors
 
 
 def expect_fit(
     rule: Rule, problem: Problem, starts: int = 16, refined: int = 2, *, rough: bool = False
 ) -> int:
-    """The calls of `find_minimum`, about: searches may take twice as many steps.
+    """The calls that it makes, about, where none are spared: searches may take twice as many.
 
     rough: whether it goes by regression over thetas.
     """
-    simulator, few = problem.simulator, comparison_points(rule.m)
-    begun = (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few
-    begun += look_calls(simulator, few, most=False)
-    if rough:
-        walked = walk_calls(len(simulator.parameters), rule.m, _USUAL_RUNGS, USUAL_ROUNDS)
-        return begun + walked + DESIGNS * rule.m
-    searched = refined * simulator.search_calls(rule.m, USUAL_STEPS) + _AFTER * rule.m
-    return begun + searched + designs_calls(simulator, rule.m, DESIGNS)
+    simulator, m = problem.simulator, rule.m
+    if not rough:
+        scouts = refined * _SCOUTS if refined > 1 else 0
+        scouted = scouts * simulator.search_calls(min(m, _SCOUT_POINTS), USUAL_STEPS)
+        again = simulator.search_calls(m, _AFTER) if rule.tuned else 0
+        return need_fit(rule, problem, starts, refined) + scouted + again
+    p = len(simulator.parameters)
+    walked = walk_calls(p, m, _USUAL_RUNGS, USUAL_ROUNDS)
+    again = walk_calls(p, m, 0, rounds=p) + _AFTER * m if rule.tuned else 0
+    return _begin_calls(rule, problem, starts) + walked + again + DESIGNS * m
+
+
+def _begin_calls(rule: Rule, problem: Problem, starts: int) -> int:
+    """Of weights, of starts, and of a look at how rough simulations are."""
+    few = comparison_points(rule.m)
+    looked = look_calls(problem.simulator, few, most=False)
+    return (rule.tuning_calls(problem) or CHECK_CALLS) + starts * few + looked

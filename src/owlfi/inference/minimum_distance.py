@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
-from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import STEPS
@@ -24,10 +24,11 @@ from owlfi.results import Estimate, announce
 
 
 def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy: str) -> Expected:
-    needed = expect_fit(rule, problem, starts, refined)
     more = expect_refinement(rule.m, problem) if discrepancy == "efficient" else 0
-    rough = expect_fit(rule, problem, starts, refined, rough=True)
-    return Expected(needed, needed + more, rough + more)
+    smooth, rough = (
+        expect_fit(rule, problem, starts, refined, rough=rough) + more for rough in (False, True)
+    )
+    return Expected(need_fit(rule, problem, starts, refined), smooth, rough)
 
 
 @limit_calls(_expect)

@@ -25,7 +25,7 @@ from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.chains import join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
-from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.health import tell_divergent
 from owlfi.inference.learning_rate import (
@@ -71,10 +71,11 @@ def _expect(
     rule: Rule, problem: Problem, draws: int, chains: int, warmup: int, discrepancy: str
 ) -> Expected:
     each = chains * _LEAPS * rule.m
-    begun = expect_fit(rule, problem) + warmup * each
+    begun = warmup * each
     if discrepancy == "efficient":
         begun += expect_refinement(rule.m, problem)
-    return Expected(begun, begun + draws * each)
+    fit = expect_fit(rule, problem)
+    return Expected(need_fit(rule, problem) + begun, fit + begun + draws * each)
 
 
 @limit_calls(_expect)

@@ -19,7 +19,7 @@ from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
-from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.health import tell_failed_searches, tell_few_draws
 from owlfi.inference.refined_fit import refine_fit
@@ -39,11 +39,11 @@ _STEPS = 3  # of a search from the estimate, mostly
 
 
 def _expect(rule: Rule, problem: Problem, draws: int, discrepancy: str) -> Expected:
-    fit = expect_fit(rule, problem)
+    needed, fit = need_fit(rule, problem), expect_fit(rule, problem)
     if discrepancy == "efficient":
-        return Expected(fit, fit + expect_refinement(rule.m, problem) + draws * rule.m)
+        return Expected(needed, fit + expect_refinement(rule.m, problem) + draws * rule.m)
     rough = expect_fit(rule, problem, rough=True)  # its regression serves all draws
-    return Expected(fit, fit + draws * problem.simulator.search_calls(rule.m, _STEPS), rough)
+    return Expected(needed, fit + draws * problem.simulator.search_calls(rule.m, _STEPS), rough)
 
 
 @limit_calls(_expect)

@@ -20,7 +20,7 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key, numpy_generator
 from owlfi._tools.progress import collect
 from owlfi.inference.chains import join_chains
-from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import find_minimum
 from owlfi.inference.learning_rate import (
     check_beta,
@@ -67,8 +67,9 @@ class State(NamedTuple):
 
 
 def _expect(rule: Rule, problem: Problem, draws: int, chains: int, designs: int) -> Expected:
-    begun = expect_fit(rule, problem) + designs * rule.tuning_calls(problem)
-    return Expected(begun, begun + chains * (draws + draws // 5 + 1) * rule.m)
+    tuned = designs * rule.tuning_calls(problem)
+    walked = chains * (draws + draws // 5 + 1) * rule.m
+    return Expected(need_fit(rule, problem) + tuned, expect_fit(rule, problem) + tuned + walked)
 
 
 @limit_calls(_expect)

@@ -6,7 +6,7 @@ with what is finished; a method that has nothing to show by then raises ValueErr
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -148,7 +148,8 @@ def tell_cost(seconds: float, *, compiled: bool = False) -> None:
     if now is None or now.seconds or seconds < (_SLOW_COMPILED if compiled else _SLOW):
         return
     now.seconds = seconds
-    _tell(now, now.expect().in_all)
+    known = now.expect()
+    _tell(now, known.in_all, rough=known.rough if _matters(known) else 0)
 
 
 def tell_rough() -> None:
@@ -157,22 +158,38 @@ def tell_rough() -> None:
     if now is None or not now.seconds:
         return
     known = now.expect()
-    if known.rough and not 1 / _FAR_OFF < known.rough / known.in_all < _FAR_OFF:
+    if _matters(known):
         _tell(now, known.rough, "simulations are too rough in theta for derivatives: ")
 
 
-def _tell(now: Spending, calls: int, why: str = "") -> None:
-    limit = "max_calls= sets a limit"
-    if now.most is not None and now.most < calls:
-        calls, limit = now.most, f"more would be expected but for max_calls = {now.most:,}"
-    calls, seconds = calls * _TIMES.get(), now.seconds
-    if calls * seconds > _WORTH_A_WORD:
+def _matters(known: Expected) -> bool:
+    """Whether it takes far more or fewer calls where simulations are rough."""
+    return bool(known.rough) and not 1 / _FAR_OFF < known.rough / known.in_all < _FAR_OFF
+
+
+def _tell(now: Spending, calls: int, why: str = "", rough: int = 0) -> None:
+    """rough: the calls where simulations turn out to be so."""
+    limit, each = "max_calls= sets a limit", write_duration(now.seconds)
+    if now.most is not None and now.most < max(calls, rough):
+        calls, rough = min(calls, now.most), min(rough, now.most)
+        limit = f"more would be expected but for max_calls = {now.most:,}"
+    counts = [_TIMES.get() * number for number in dict.fromkeys((calls, rough)) if number]
+    if max(counts) * now.seconds > _WORTH_A_WORD:
+        numbers = _join_rough(f"{number:,}" for number in counts)
+        times = " or ".join(write_duration(number * now.seconds) for number in counts)
         print(
-            f"{now.method}: {why}about {calls:,} calls of the simulator are expected, at "
-            f"{write_duration(seconds)} each {write_duration(calls * seconds)} in all; {limit}",
+            f"{now.method}: {why}about {numbers} of the simulator are expected, at {each} each "
+            f"{times} in all; {limit}",
             file=sys.stderr,
             flush=True,
         )
+
+
+def _join_rough(counts: Iterable[str]) -> str:
+    usual, *rough = counts
+    if not rough:
+        return f"{usual} calls"
+    return f"{usual} calls (or {rough[0]}, if simulations are too rough in theta for derivatives)"
 
 
 def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import as_key
 from owlfi._tools.programs import compile_fully
-from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.search.designs import Designs
 from owlfi.inference.search.objective import Objective, simulate_with_slopes
@@ -32,8 +32,7 @@ from owlfi.testing.searches import refuse_constant
 
 def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
     own = problem.simulator.slope_calls(rule.m) + designs * (rule.m + rule.tuning_calls(problem))
-    calls = expect_fit(rule, problem) + own
-    return Expected(calls, calls)
+    return Expected(need_fit(rule, problem) + own, expect_fit(rule, problem) + own)
 
 
 @limit_calls(_expect)

@@ -510,6 +510,9 @@ BAD = {
     "the generator 'NUMBERS'": lambda theta: NUMBERS.normal(),
     "takes only theta": lambda theta: theta,
     "the global np.random or random": lambda theta: np.random.normal(),
+    "it has a generator of its own, by default_rng instead": lambda theta, rng: (
+        np.random.default_rng(5).normal()
+    ),
     "y is not determined by theta and rng: at": uses_own_generator,
     "take all random numbers from rng": uses_own_generator_in_jax,
     "rng.bit_generator.random_raw cannot be taken from u": lambda theta, rng: (
@@ -576,6 +579,15 @@ def test_functions_that_raise_at_some_thetas_or_at_all():
         from_random(lambda theta, rng: theta[1] * rng.normal())
 
 
+def test_an_argument_that_nothing_but_its_place_speaks_for_is_named():
+    def of_scalars(mean, sd):
+        return mean + sd * np.random.normal()
+
+    with pytest.raises(TypeError) as raised:
+        from_random(of_scalars)
+    assert "'sd' was given the generator" in raised.value.__notes__[0]
+
+
 def test_long_loops_are_not_traced_by_jax():
     def function(theta, rng):
         return sum(rng.normal() for _ in range(1100))
@@ -583,6 +595,18 @@ def test_long_loops_are_not_traced_by_jax():
     simulator = from_random(function)
     assert simulator.on_host
     assert simulator.measure.dim == 1100
+
+
+def test_a_long_loop_is_run_a_few_times_only():
+    runs = []
+
+    def function(theta, rng):
+        runs.append(theta)
+        return np.sin(sum(rng.random() for _ in range(100_001)))
+
+    with pytest.warns(UserWarning, match="100,001 draws: the first 2,000 come from u"):
+        from_random(function)
+    assert len(runs) <= 5  # two of them to see whether y repeats, one stopped by JAX
 
 
 def test_a_million_draws_are_a_warning():

@@ -75,6 +75,8 @@ class Draws:
 
     def _standard(self, name: str, size: Any, dtype: Any, out: Any, *parameters: Any) -> Any:
         """Draws of any precision, in an array that is there or in a new one."""
+        if size is out is None and dtype is np.float64 and not parameters and self._single:
+            return self._tape.take_one(FAMILIES[name].kind)  # at once, as loops draw many of them
         shape = np.shape(out) if size is None and out is not None else size
         value = self._each(name, shape, *parameters)
         if np.dtype(dtype) != np.float64:

@@ -96,7 +96,7 @@ def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | 
             raise NotFromNoiseError(_KEY_ON_HOST) from error
         return None
     _check_global_state(before)
-    draws = tuple(logs[-1].draws)
+    draws = logs[-1].draws
     if source.form == "key" and not draws:
         raise ValueError(_explain_nothing(function, source))
     short = _count_steps(program) <= longest
@@ -168,17 +168,27 @@ def _run_all(function: Function, source: Source, thetas: np.ndarray, vectorised:
             ) from error
         except Exception as error:
             if tried == FEW and not draws:
-                error.add_note(
-                    f"raised in all of {FEW} dry runs, the last at theta = {theta}, which is an "
-                    "array of the parameters in their order"
-                )
+                error.add_note(_explain_all(source, theta))
                 raise
             failures.append(f"{type(error).__name__} ({brief(str(error))}) at theta = {theta}")
             continue
-        draws.append(tuple(log.draws))
+        draws.append(log.draws)
         columns[y.shape[-1]] = theta
     _check_lengths(columns)
     return DryRuns(tuple(draws), next(iter(columns)), False, tuple(failures), tried)
+
+
+def _explain_all(source: Source, theta: np.ndarray) -> str:
+    told = (
+        f"raised in all of {FEW} dry runs, the last at theta = {theta}, which is an array of the "
+        "parameters in their order"
+    )
+    if not source.guessed:
+        return told
+    return (
+        f"{told}; {source.argument!r} was given the generator of random numbers, as its second "
+        "argument: write def simulate(theta, rng), or name another one by argument="
+    )
 
 
 def _choose_runs(
@@ -186,12 +196,15 @@ def _choose_runs(
 ) -> Iterator[tuple[np.ndarray, float]]:
     """Few where all draws are alike, many where they are not."""
     for i, theta in enumerate(thetas):
-        long = max((sum(draw.number for draw in run) for run in draws), default=0) > _LONG
-        if len(draws) >= _FEWEST and long:
+        if len(draws) >= _FEWEST and any(map(_is_long, draws)):
             return
         if i == FEW and len({_kinds_of(run) for run in draws}) == 1:
             return
         yield theta, (i + 0.5) / len(thetas)
+
+
+def _is_long(run: tuple[Draw, ...]) -> bool:
+    return sum(draw.number for draw in run) > _LONG
 
 
 def _kinds_of(run: tuple[Draw, ...]) -> tuple[tuple[str, int], ...]:
@@ -231,8 +244,9 @@ def _check_repeats(
         except Exception:  # the runs will tell
             continue
         _check_global_state(numpys)
-        with suppress(Exception):  # what it remembers must not show
-            _run_one(function, source, other, 0.25, vectorised)
+        if not _is_long(log.draws):
+            with suppress(Exception):  # what it remembers must not show
+                _run_one(function, source, other, 0.25, vectorised)
         again, _ = _run_one(function, source, theta, 0.5, vectorised)
         if log.draws and not _same(first, again):
             random.setstate(python)

@@ -31,14 +31,23 @@ class Log:
     """
 
     def __init__(self) -> None:
-        self.draws: list[Draw] = []
+        self._draws: list[Draw] = []
         self._left = _MOST_NOTED
+        self._more = 0
         self._outside = _trace_state()
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """So far; those that were counted alone are taken for more of the last."""
+        if not self._more:
+            return tuple(self._draws)
+        last = self._draws[-1]
+        return (*self._draws[:-1], last._replace(number=last.number + self._more))
 
     def note(self, kind: str, count: int) -> None:
         """Raises NotFromNoiseError inside loops and compiled functions of JAX."""
         if self._left <= 0:  # far beyond u: counted alone
-            self.draws[-1] = self.draws[-1]._replace(number=self.draws[-1].number + count)
+            self._more += count
             return
         self._left -= count
         method, where = _find_site()
@@ -48,11 +57,11 @@ class Log:
                 "traces once, so that every step would have the same numbers; draw them before, "
                 f"z = rng.{method}(size=(steps, ...)), and let the loop run over z"
             )
-        last = self.draws[-1] if self.draws else None
+        last = self._draws[-1] if self._draws else None
         if last is not None and (last.method, last.kind, last.where) == (method, kind, where):
-            self.draws[-1] = last._replace(number=last.number + count)
+            self._draws[-1] = last._replace(number=last.number + count)
         else:
-            self.draws.append(Draw(method, kind, count, where))
+            self._draws.append(Draw(method, kind, count, where))
 
 
 def _trace_state() -> Any:

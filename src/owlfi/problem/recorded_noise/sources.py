@@ -26,6 +26,7 @@ class Source:
     """How a function is given its random numbers.
 
     argument: the name of its parameter; empty where an object keeps a generator.
+    guessed: whether nothing but its place speaks for that argument.
     form: what it is given: a "generator", a "state" (RandomState), a "seed" that may be given to
         default_rng, a JAX "key", or generators that the object keeps ("kept").
     by_name: whether the argument is given by its name.
@@ -34,6 +35,7 @@ class Source:
     argument: str
     form: str = "generator"
     by_name: bool = False
+    guessed: bool = False
 
     def run(self, function: Function, theta: Any, tape: AnyTape) -> Any:
         """What the function returns with draws from the tape; m rows where the tape has rows."""
@@ -64,7 +66,7 @@ def find_source(function: Function, argument: str | None, vectorised: bool) -> S
     names, by_name, needed = _list_arguments(function)
     if argument is not None:
         as_kind("argument", argument, str, "the name of an argument")
-    beside = [*names[1:], *by_name]
+    beside, guessed = [*names[1:], *by_name], False
     if argument is None:
         argument = next(filter(_sounds_random, beside), None)
     if argument is None:
@@ -72,7 +74,7 @@ def find_source(function: Function, argument: str | None, vectorised: bool) -> S
             return Source("", "kept")
         if len(names) < 2:
             raise ValueError(_explain_no_argument(function))
-        argument = names[1]
+        argument, guessed = names[1], True
     if argument not in beside:
         raise ValueError(
             f"argument is {argument!r}, but {_name(function)} has {', '.join(beside) or 'none'} "
@@ -85,7 +87,7 @@ def find_source(function: Function, argument: str | None, vectorised: bool) -> S
             f"lambda theta, {argument}: {_name(function)}(...) with all of them: *theta for its "
             "parameters, numbers for what is fixed"
         )
-    return Source(argument, _guess_form(argument), by_name=names[1:2] != [argument])
+    return Source(argument, _guess_form(argument), names[1:2] != [argument], guessed)
 
 
 def _sounds_random(argument: str) -> bool:
@@ -158,9 +160,7 @@ def _lend(function: Function, tape: AnyTape) -> Iterator[None]:
 
 def _explain_no_argument(function: Function) -> str:
     shared = find_shared(function)
-    where = (
-        f"it draws from {shared}, which it shares with others" if shared else "it takes only theta"
-    )
+    where = f"it draws from {shared}" if shared else "it takes only theta"
     return (
         f"{_name(function)} has no argument for random numbers: {where}. Write def "
         "simulate(theta, rng), and draw with rng.normal(...), rng.random(), ..."
@@ -168,14 +168,18 @@ def _explain_no_argument(function: Function) -> str:
 
 
 def find_shared(function: Function) -> str:
-    """A generator in the module of a function, or around it; empty where none is seen."""
+    """A generator that is not an argument of a function; empty where none is seen."""
     if not inspect.isfunction(function):
         return ""
     around = inspect.getclosurevars(function)
     for name, value in ({**around.globals, **around.nonlocals}).items():
         if isinstance(value, _GENERATORS):
             return f"the generator {name!r}"
-    return "the global np.random or random" if "random" in function.__code__.co_names else ""
+    used = function.__code__.co_names
+    made = next((name for name in ("default_rng", "RandomState") if name in used), None)
+    if made is not None:
+        return f"a generator of its own, by {made}"
+    return "the global np.random or random" if "random" in used else ""
 
 
 def _name(function: Function) -> str:
