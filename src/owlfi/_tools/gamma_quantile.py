@@ -110,20 +110,18 @@ def _sum_series(shape: Array, x: Array) -> Array:
 
 
 def _evaluate_fraction(shape: Array, x: Array) -> Array:
-    """x + 1 - shape - 1 (1 - shape) / (x + 3 - shape - …), by Lentz's method."""
-    State = tuple[Array, Array, Array, Array, Array]
+    """x + 1 - shape - 1 (1 - shape) / (x + 3 - shape - …), by Lentz's method, for x > shape + 1.
+
+    As many terms as it takes, with its derivatives, to 17 digits: 111 at x = 1, 208 at x = 10⁴.
+    """
+    State = tuple[Array, Array, Array, Array]
 
     def extend(state: State) -> State:
-        k, value, _, upper, lower = state
+        k, value, upper, lower = state
         part, base = -k * (k - shape), x + 2 * k + 1 - shape
         upper, lower = base + part / upper, 1 / (base + part * lower)
-        return k + 1, value * upper * lower, upper * lower, upper, lower
+        return k + 1, value * upper * lower, upper, lower
 
-    def is_unfinished(state: State) -> Array:
-        changes = (jnp.abs(state[2] - 1) > 1e-16).any() | (state[0] < fewest)
-        return changes & (state[0] < _MOST_TERMS)
-
-    fewest = 20 + 100 / x.min()  # of whole shapes the fraction ends early, its derivative does not
-    first = x + 1 - shape
-    start = jnp.array(1.0), first, jnp.full_like(x, 2.0), first, jnp.zeros_like(x)
-    return jax.lax.while_loop(is_unfinished, extend, start)[1]
+    first, most = x + 1 - shape, 20 + 120 / x.min() + 4 * jnp.sqrt(shape.max())
+    start = jnp.array(1.0), first, first, jnp.zeros_like(x)
+    return jax.lax.while_loop(lambda state: state[0] < most, extend, start)[1]
