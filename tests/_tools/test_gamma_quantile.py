@@ -25,7 +25,7 @@ def newton_correction(shape, x, e):
     return float(gap / density / x)
 
 
-@pytest.mark.parametrize("shape", [0.05, 0.5, 1.0, 1.7, 20.0, 300.0, 1e4])
+@pytest.mark.parametrize("shape", [0.05, 0.5, 1.0, 1.7, 20.0, 300.0, 1000.0])
 def test_quantile_has_the_survival_probability_asked_for(shape):
     with mpmath.workdps(40):
         x = value(jnp.full(len(EXPONENTIALS), shape), EXPONENTIALS)
