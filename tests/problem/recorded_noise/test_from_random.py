@@ -26,7 +26,6 @@ from owlfi import (
     two_sample,
 )
 from owlfi.campaign.encoding import decode, encode
-from owlfi.problem.recorded_noise import dry_runs
 from owlfi.problem.recorded_noise.kinds import KINDS
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.rows import as_row
@@ -357,14 +356,37 @@ def many_families(theta, rng):
     }
 
 
-def test_families_agree_inside_jax_and_on_the_host(monkeypatch):
-    monkeypatch.setattr(dry_runs, "_LONGEST_PROGRAM", 10**4)  # three of them are quantiles
-    simulator = from_random(many_families)
+def test_families_agree_inside_jax_and_on_the_host():
+    simulator = from_random(many_families, on_host=False)
     assert not simulator.on_host
     recorded = simulator.generator
     u = np.asarray(sobol(jax.random.key(0), 4, simulator.measure))
     host = np.stack([recorded._run_row(np.array([0.7]), row) for row in u])
     assert_allclose(simulator([0.7], u), host, rtol=1e-9)
+
+
+def one_gamma(theta, rng):
+    return rng.gamma(theta[0], size=3).cumsum()
+
+
+def one_gamma_in_jax(theta, rng):
+    return jnp.cumsum(rng.gamma(theta[0], size=3))
+
+
+def test_gamma_draws_are_not_compiled_where_plain_numbers_do():
+    assert from_random(one_gamma).on_host
+    assert not from_random(one_gamma, on_host=False).on_host
+    assert not from_random(one_gamma_in_jax).on_host
+    walk = lambda theta, rng: theta[0] * rng.normal(size=3).cumsum()  # noqa: E731
+    assert not from_random(walk).on_host
+    asked = from_random(walk, on_host=True)
+    assert asked.on_host
+    assert asked.noise.dim == 3
+
+
+def test_what_jax_cannot_trace_cannot_be_asked_to_run_there():
+    with pytest.raises(ValueError, match="on_host is False, but JAX cannot trace the function"):
+        from_random(lambda theta, rng: rng.poisson(theta[0]), on_host=False)
 
 
 def keyed(theta, key):
