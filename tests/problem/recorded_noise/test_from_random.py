@@ -605,6 +605,36 @@ def test_functions_that_raise_at_some_thetas_or_at_all():
         from_random(lambda theta, rng: theta[1] * rng.normal())
 
 
+class OfItsClass:
+    rng = np.random.default_rng(0)
+
+    def simulate(self, theta):
+        return np.sin(self.rng.normal(size=2))
+
+
+class InASlot:
+    __slots__ = ("rng",)
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def simulate(self, theta):
+        return np.sin(self.rng.normal(size=2))
+
+
+@pytest.mark.parametrize("kind", [OfItsClass, InASlot])
+def test_generators_of_classes_and_in_slots_are_found(kind):
+    owner = kind()
+    own, simulator = owner.rng, from_random(owner.simulate)
+    assert_allclose(simulator([0.7], [[0.3, -0.5]]), [np.sin([0.3, -0.5])])
+    assert owner.rng is own
+
+
+def test_what_is_masked_is_missing():
+    masked = from_random(lambda theta, rng: np.ma.masked_greater(rng.normal(size=2), 1.0))
+    assert_allclose(masked.generator([0.7], [[0.3, 1.5]]), [[0.3, np.nan]])
+
+
 def test_an_argument_that_nothing_but_its_place_speaks_for_is_named():
     def of_scalars(mean, sd):
         return mean + sd * np.random.normal()
