@@ -89,6 +89,7 @@ class Simulator(eqx.Module):
         draws: int | None = None,
         vectorised: bool = False,
         workers: int = 1,
+        on_host: bool | None = None,
     ) -> "Simulator":
         """The simulator of a function that draws random numbers, in NumPy or JAX, as it is written.
 
@@ -101,8 +102,10 @@ class Simulator(eqx.Module):
         draws: how many leading draws come from u, where their number changes from run to run; as
             many as nearly all runs make where left out. Later ones come from a stream fixed by u.
         vectorised: whether it is (theta, rng, m) -> m rows (m, d) from draws with leading axis m.
-
         workers: how many processes compute rows that run on the host.
+        on_host: whether it runs there; False for derivatives by JAX. Found out where left out: what
+            JAX cannot trace does, and plain functions with gamma draws, whose quantiles compile for
+            longer than they run.
 
         Raises ValueError for a function that draws nothing, or from elsewhere, whose y is not
         determined by its draws, or is not one row of so many numbers; warns where some runs raise.
@@ -122,6 +125,7 @@ class Simulator(eqx.Module):
             draws=draws,
             vectorised=as_truth("vectorised", vectorised),
             workers=workers,
+            on_host=None if on_host is None else as_truth("on_host", on_host),
         )
         return cls(
             found.generator, found.measure, names, prior=prior, theta=theta, on_host=found.on_host

@@ -26,7 +26,6 @@ from owlfi import (
     two_sample,
 )
 from owlfi.campaign.encoding import decode, encode
-from owlfi.problem.recorded_noise import dry_runs
 from owlfi.problem.recorded_noise.kinds import KINDS
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.rows import as_row
@@ -357,14 +356,37 @@ def many_families(theta, rng):
     }
 
 
-def test_families_agree_inside_jax_and_on_the_host(monkeypatch):
-    monkeypatch.setattr(dry_runs, "_LONGEST_PROGRAM", 10**4)  # three of them are quantiles
-    simulator = from_random(many_families)
+def test_families_agree_inside_jax_and_on_the_host():
+    simulator = from_random(many_families, on_host=False)
     assert not simulator.on_host
     recorded = simulator.generator
     u = np.asarray(sobol(jax.random.key(0), 4, simulator.measure))
     host = np.stack([recorded._run_row(np.array([0.7]), row) for row in u])
     assert_allclose(simulator([0.7], u), host, rtol=1e-9)
+
+
+def one_gamma(theta, rng):
+    return rng.gamma(theta[0], size=3).cumsum()
+
+
+def one_gamma_in_jax(theta, rng):
+    return jnp.cumsum(rng.gamma(theta[0], size=3))
+
+
+def test_gamma_draws_are_not_compiled_where_plain_numbers_do():
+    assert from_random(one_gamma).on_host
+    assert not from_random(one_gamma, on_host=False).on_host
+    assert not from_random(one_gamma_in_jax).on_host
+    walk = lambda theta, rng: theta[0] * rng.normal(size=3).cumsum()  # noqa: E731
+    assert not from_random(walk).on_host
+    asked = from_random(walk, on_host=True)
+    assert asked.on_host
+    assert asked.noise.dim == 3
+
+
+def test_what_jax_cannot_trace_cannot_be_asked_to_run_there():
+    with pytest.raises(ValueError, match="on_host is False, but JAX cannot trace the function"):
+        from_random(lambda theta, rng: rng.poisson(theta[0]), on_host=False)
 
 
 def keyed(theta, key):
@@ -577,6 +599,36 @@ def test_functions_that_raise_at_some_thetas_or_at_all():
         from_random(lambda theta, rng: unknown)  # noqa: F821
     with pytest.raises(IndexError, match="out of bounds"):  # JAX would read the last one
         from_random(lambda theta, rng: theta[1] * rng.normal())
+
+
+class OfItsClass:
+    rng = np.random.default_rng(0)
+
+    def simulate(self, theta):
+        return np.sin(self.rng.normal(size=2))
+
+
+class InASlot:
+    __slots__ = ("rng",)
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def simulate(self, theta):
+        return np.sin(self.rng.normal(size=2))
+
+
+@pytest.mark.parametrize("kind", [OfItsClass, InASlot])
+def test_generators_of_classes_and_in_slots_are_found(kind):
+    owner = kind()
+    own, simulator = owner.rng, from_random(owner.simulate)
+    assert_allclose(simulator([0.7], [[0.3, -0.5]]), [np.sin([0.3, -0.5])])
+    assert owner.rng is own
+
+
+def test_what_is_masked_is_missing():
+    masked = from_random(lambda theta, rng: np.ma.masked_greater(rng.normal(size=2), 1.0))
+    assert_allclose(masked.generator([0.7], [[0.3, 1.5]]), [[0.3, np.nan]])
 
 
 def test_an_argument_that_nothing_but_its_place_speaks_for_is_named():

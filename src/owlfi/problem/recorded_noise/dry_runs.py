@@ -25,6 +25,7 @@ _FEWEST, _LONG = 2, 10**5  # runs where each makes so many draws
 ROWS = 3  # of vectorised functions
 _COMPARED = 3  # runs inside JAX and with plain numbers
 _LONGEST_PROGRAM = 1000  # steps of JAX; compiling longer ones takes longer than running them
+_QUANTILES = {"gamma", "standard_gamma", "chisquare", "dirichlet"}  # with derivatives: seconds each
 
 
 class DryRuns(NamedTuple):
@@ -42,20 +43,31 @@ class DryRuns(NamedTuple):
 
 @lru_cache(maxsize=16)
 def run_dry(
-    function: Function, source: Source, thetas: bytes, parameters: int, vectorised: bool
+    function: Function,
+    source: Source,
+    thetas: bytes,
+    parameters: int,
+    vectorised: bool,
+    on_host: bool | None,
 ) -> DryRuns:
     """The same runs whenever it is asked.
 
     thetas: of MANY runs, (r, parameters), as bytes.
+    on_host: where it should run; None to find out.
 
     Raises ValueError for a function that draws nothing, or from elsewhere, or does not return one
     row of numbers; NotFromNoiseError where what it draws cannot be taken from u.
     """
     rows = np.frombuffer(thetas).reshape(-1, parameters)
-    if not vectorised:
-        traced = _trace(function, source, rows)
+    if not (vectorised or on_host):
+        traced = _trace(function, source, rows, on_host is None)
         if traced is not None:
             return traced
+    if on_host is False:
+        raise ValueError(
+            "on_host is False, but JAX cannot trace the function, or finds other numbers than "
+            "NumPy; write it with jax.numpy and without loops over draws, or leave on_host out"
+        )
     _check_repeats(function, source, rows, vectorised)
     found = _run_all(function, source, rows, vectorised)
     if not any(found.draws):
@@ -76,10 +88,15 @@ _KEY_ON_HOST = (
 )
 
 
-def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | None:
-    """Inside JAX, where the draws are the same at every theta; None where JAX cannot trace it."""
+def _trace(
+    function: Function, source: Source, thetas: np.ndarray, may_choose: bool
+) -> DryRuns | None:
+    """Inside JAX, where the draws are the same at every theta; None where JAX cannot trace it.
+
+    may_choose: also None where it would be compiled for longer than plain numbers take.
+    """
     logs: list[Log] = []
-    longest = inf if source.form == "key" else _LONGEST_PROGRAM
+    longest = _LONGEST_PROGRAM if may_choose and source.form != "key" else inf
 
     def run(theta: Any, seed: Any) -> Any:
         logs.append(Log())
@@ -102,8 +119,12 @@ def _trace(function: Function, source: Source, thetas: np.ndarray) -> DryRuns | 
     short = _count_steps(program) <= longest
     if not (draws and short and _are_equal(program, again)):  # the host will tell why they differ
         return None
-    if source.form != "key" and not _agrees_with_host(function, source, draws, thetas):
-        return None
+    if source.form != "key":
+        slow = may_choose and any(draw.method in _QUANTILES for draw in draws)
+        if slow and _is_plain(function, source, thetas):
+            return None
+        if not _agrees_with_host(function, source, draws, thetas):
+            return None
     return DryRuns((draws,), program.out_avals[0].shape[0], True, (), 1)
 
 
@@ -116,6 +137,15 @@ def _count_steps(program: Any) -> int:
 def _count_all(program: Any) -> int:
     parts = (part for step in program.eqns for part in jax.tree.leaves(list(step.params.values())))
     return len(program.eqns) + sum(_count_all(part) for part in parts if hasattr(part, "eqns"))
+
+
+def _is_plain(function: Function, source: Source, thetas: np.ndarray) -> bool:
+    """Whether it returns plain numbers for plain numbers: it has no steps of JAX of its own."""
+    for theta in thetas[:_COMPARED]:
+        with suppress(Exception):
+            y = source.run(function, theta.copy(), Tape(np.array([0.5]), ()))
+            return not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(y))
+    return False
 
 
 def _agrees_with_host(

@@ -37,6 +37,7 @@ def record(
     draws: int | None,
     vectorised: bool,
     workers: int,
+    on_host: bool | None,
 ) -> Recording:
     """The generator of a function of theta and random numbers, by dry runs.
 
@@ -52,7 +53,7 @@ def record(
     thetas = _choose_thetas(prior, theta)
     run_dry.cache_clear()  # an object may have changed since
     try:
-        found = _find_draws(function, source, thetas, vectorised)
+        found = _find_draws(function, source, thetas, vectorised, on_host)
     except (TypeError, ValueError) as error:
         if source.form != "seed" or vectorised:
             raise
@@ -61,24 +62,24 @@ def record(
     _warn_of_failures(found)
     _warn_of_many(found, wanted)
     beyond = share_beyond(found.draws, sum(count for _, count in blocks))
-    on_host = not (found.traced and beyond == 0)
-    generator = Recorded(function, source, blocks, on_host, vectorised, workers, beyond)
-    return Recording(generator, measure_of(blocks), on_host)
+    outside = not (found.traced and beyond == 0)
+    generator = Recorded(function, source, blocks, outside, vectorised, workers, beyond, on_host)
+    return Recording(generator, measure_of(blocks), outside)
 
 
 def describe_recorded(generator: Any, prior: Prior | None, theta: Any) -> Noise | None:
     """The table of a recorded generator, None for others; dry runs are remembered."""
     if not isinstance(generator, Recorded):
         return None
-    thetas = _choose_thetas(prior, theta)
-    found = _find_draws(generator.simulate, generator.source, thetas, generator.vectorised)
+    thetas, own = _choose_thetas(prior, theta), generator
+    found = _find_draws(own.simulate, own.source, thetas, own.vectorised, own.asked)
     return describe_noise(found, generator.blocks)
 
 
 def _find_draws(
-    function: Function, source: Source, thetas: np.ndarray, vectorised: bool
+    function: Function, source: Source, thetas: np.ndarray, vectorised: bool, on_host: bool | None
 ) -> DryRuns:
-    return run_dry(function, source, thetas.tobytes(), thetas.shape[1], vectorised)
+    return run_dry(function, source, thetas.tobytes(), thetas.shape[1], vectorised, on_host)
 
 
 def _check_function(function: Any) -> None:

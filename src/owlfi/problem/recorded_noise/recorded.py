@@ -27,6 +27,8 @@ class Recorded(eqx.Module):
     workers: int = eqx.field(static=True)
     beyond: float = eqx.field(static=True)
     """The share of all draws that have no place in u."""
+    asked: bool | None = eqx.field(static=True, default=None)
+    """Whether it should run on the host, where the user said so."""
 
     def __call__(self, theta: Any, u: Any) -> Any:
         if not self.on_host:

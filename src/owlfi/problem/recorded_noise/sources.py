@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,20 @@ def _list_entries(owner: Any) -> list[tuple[Any, Any]]:
         return list(owner.items())
     if isinstance(owner, list | tuple):
         return [] if owner and isinstance(owner[0], int | float | str) else list(enumerate(owner))
-    return list(getattr(owner, "__dict__", {}).items())
+    named = {name: getattr(owner, name, None) for name in _list_named(type(owner))}
+    return list((named | getattr(owner, "__dict__", {})).items())
+
+
+@lru_cache(maxsize=1024)
+def _list_named(kind: type) -> tuple[str, ...]:
+    """Slots, and attributes of a class that are generators."""
+    bases = [base for base in kind.__mro__ if base.__module__ != "builtins"]
+    found = {name: value for base in reversed(bases) for name, value in vars(base).items()}
+    return tuple(
+        name
+        for name, value in found.items()
+        if inspect.ismemberdescriptor(value) or isinstance(value, _GENERATORS)
+    )
 
 
 @contextmanager
