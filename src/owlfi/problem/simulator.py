@@ -104,8 +104,7 @@ class Simulator(eqx.Module):
         vectorised: whether it is (theta, rng, m) -> m rows (m, d) from draws with leading axis m.
         workers: how many processes compute rows that run on the host.
         on_host: whether it runs there; False for derivatives by JAX. Found out where left out: what
-            JAX cannot trace does, and plain functions with gamma draws, whose quantiles compile for
-            longer than they run.
+            JAX cannot trace does, and what it would compile for longer than it runs.
 
         Raises ValueError for a function that draws nothing, or from elsewhere, whose y is not
         determined by its draws, or is not one row of so many numbers; warns where some runs raise.

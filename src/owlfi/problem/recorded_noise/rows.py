@@ -68,7 +68,7 @@ def _as_numbers(part: Any) -> np.ndarray:
     if part is None:
         raise ValueError("nothing")
     if isinstance(part, np.ma.MaskedArray):  # whose mask an array would forget
-        part = part.astype(float).filled(np.nan)
+        part = np.where(np.ma.getmaskarray(part), np.nan, part.data)
     numbers = np.asarray(part)
     if numbers.dtype.kind not in "biufO" or numbers.size == 0:
         raise ValueError("no real numbers")

@@ -145,7 +145,7 @@ def _list_entries(owner: Any) -> list[tuple[Any, Any]]:
 
 
 @lru_cache(maxsize=1024)
-def _list_named(kind: type) -> tuple[str, ...]:
+def _list_named(kind: Any) -> tuple[str, ...]:
     """Slots, and attributes of a class that are generators."""
     bases = [base for base in kind.__mro__ if base.__module__ != "builtins"]
     found = {name: value for base in reversed(bases) for name, value in vars(base).items()}
