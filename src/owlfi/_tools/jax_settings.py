@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_SETTINGS = {  # of JAX, for the programs that are kept
-    "jax_compilation_cache_max_size": 2**26,  # bytes; those used least recently make place
-    "jax_persistent_cache_min_compile_time_secs": 0.1,  # what is compiled faster is not kept
+_SETTINGS = {  # of JAX, for the programs that are kept: to keep one takes 20 µs for each of them
+    "jax_compilation_cache_max_size": 2**25,  # bytes; those used least recently make place
+    "jax_persistent_cache_min_compile_time_secs": 0.02,  # what is compiled faster is not kept
 }
 
 
