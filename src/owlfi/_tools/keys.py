@@ -13,6 +13,7 @@ from owlfi._tools.forks import refuse_after_fork
 from owlfi._tools.programs import compile_quickly
 
 _LEAST_LEVEL = 2.0**-60
+_FEWEST = 512  # that are drawn at once: one program for all smaller numbers
 
 
 def as_key(key: Any) -> PRNGKeyArray:
@@ -42,12 +43,34 @@ def split_key(key: Any, count: int = 2) -> list[PRNGKeyArray]:
     >>> [key.shape for key in split_key(jax.random.key(0), 3)]
     [(), (), ()]
     """
-    return _split(as_key(key), next_rung(count))[:count]
+    key, filled = as_key(key), next_rung(count)  # each depends on its number, not on the count
+    if is_traced(key):
+        return list(jax.random.split(key, count))
+    rows = map(as_jax, np.asarray(_split(key, filled))[:count])
+    if key.dtype == np.uint32:
+        return list(rows)
+    return [jax.random.wrap_key_data(row, impl=jax.random.key_impl(key)) for row in rows]
 
 
 @compile_quickly
-def _split(key: PRNGKeyArray, count: int) -> list[PRNGKeyArray]:
-    return list(jax.random.split(key, count))  # each depends on its number, not on the count
+def _split(key: PRNGKeyArray, count: int) -> Array:
+    """Their numbers: to take one array apart on the host needs no program."""
+    keys = jax.random.split(key, count)
+    return keys if keys.dtype == np.uint32 else jax.random.key_data(keys)
+
+
+def fold_key(key: Any, number: int) -> PRNGKeyArray:
+    """That of `jax.random.fold_in`.
+
+    >>> bool(fold_key(jax.random.key(0), 2) == jax.random.fold_in(jax.random.key(0), 2))
+    True
+    """
+    return _fold(as_key(key), np.uint32(number))
+
+
+@compile_quickly
+def _fold(key: PRNGKeyArray, number: Array) -> PRNGKeyArray:
+    return jax.random.fold_in(key, number)
 
 
 def draw_levels(key: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -59,7 +82,8 @@ def draw_levels(key: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
     key, count = as_key(key), prod(shape)
     if is_traced(key):
         return jax.random.uniform(key, shape, minval=_LEAST_LEVEL)
-    return as_jax(np.asarray(_draw(key, next_rung(count)))[:count].reshape(shape))
+    filled = next_rung(max(count, _FEWEST))
+    return as_jax(np.asarray(_draw(key, filled))[:count].reshape(shape))
 
 
 @compile_quickly

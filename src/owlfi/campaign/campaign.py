@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_path, as_truth
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import as_key, split_key
 from owlfi.campaign.archive import Status, outline_facts
 from owlfi.campaign.assemble import assemble_runs, weigh_runs
 from owlfi.campaign.database import StoreExistsError
@@ -147,7 +147,7 @@ class Campaign(Runner):
         parameters, and fewer than 4 thetas that are complete.
         """
         count, costs = as_count("count", count), as_truth("costs", costs)
-        proposal_key, draw_key = jax.random.split(as_key(key))
+        proposal_key, draw_key = split_key(key)
         check_prior(self, problem)
         with self.reading() as store:
             endings, outputs = store.endings(), store.outputs()

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.blas import use_one_blas_thread
 from owlfi._tools.checks import as_count, as_kind, as_probability, brief
-from owlfi._tools.keys import as_key, numpy_generator, split_key
+from owlfi._tools.keys import as_key, fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi.checking.health import describe
 from owlfi.checking.joint_level import joint_level
@@ -134,7 +134,7 @@ class _Trial(NamedTuple):
 
     def keys_of(self, number: int) -> list[Any]:
         """For theta, data, method, reference and ranks of one data set."""
-        return split_key(_fold_in(self.key, number), 5)
+        return split_key(fold_key(self.key, number), 5)
 
     def simulate(self, theta_key: Any, data_key: Any) -> tuple[Any, Any]:
         """Parameters, and data of them."""
@@ -163,11 +163,6 @@ class _Trial(NamedTuple):
         return compare_with_truth(rank_key, result, theta, reference, self.units) | {
             "seconds": perf_counter() - began
         }
-
-
-@jax.jit
-def _fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
-    return jax.random.fold_in(key, number)
 
 
 def compare_with_truth(

@@ -7,14 +7,13 @@ weighting asks for no simulation.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import as_count, as_truth
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi.inference.acceptance import (
     FEWEST,
     Accepted,
@@ -90,7 +89,7 @@ def rejection_abc(
     _check(problem, cut, adjust, on_failure)
     if as_truth("retune", retune):
         rule.check_weighted("retune=True")
-    theta_key, rule_key = jax.random.split(as_key(key))
+    theta_key, rule_key = split_key(key)
     quadrature = rule.quadrature(rule_key, problem)
     runs = simulate_prior(
         theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
@@ -99,10 +98,10 @@ def rejection_abc(
     selected = _select(problem, runs, cut, adjust, on_failure, None)
     if not adjust:
         return announce(selected.posterior(problem))
-    random = numpy_generator(jax.random.fold_in(rule_key, 1))
+    random = numpy_generator(fold_key(rule_key, 1))
     views = selected.view(problem)
     first = adjust_draws(random, problem, views)
-    redrawn, made = _redraw(jax.random.fold_in(rule_key, 2), problem, rule, selected.runs, first)
+    redrawn, made = _redraw(fold_key(rule_key, 2), problem, rule, selected.runs, first)
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))
 

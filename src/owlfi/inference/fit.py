@@ -3,14 +3,13 @@
 from contextlib import nullcontext
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.blas import use_one_blas_thread
 from owlfi._tools.checks import as_count, as_truth
-from owlfi._tools.keys import split_key
+from owlfi._tools.keys import fold_key, split_key
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, Assessed, assess
 from owlfi.inference.search.doubts import describe_fit, describe_search
@@ -195,13 +194,13 @@ def _adapt(
         return stage, landing, 0
     try:
         if whiten:
-            problem, calls = whiten_data(jax.random.fold_in(key, 1), problem, theta)
+            problem, calls = whiten_data(fold_key(key, 1), problem, theta)
         if retuned:
             columns = problem.observed.shape[1]
             y = simulator.attempt(theta, quadrature.points, columns)
             calls += len(y)
             if are_enough(y):
-                tune_key = jax.random.fold_in(key, 2)
+                tune_key = fold_key(key, 2)
                 quadrature = rule.retune(tune_key, quadrature, problem, theta, y)
                 calls += quadrature.tuning_calls
         adapted = Stage(problem, quadrature)

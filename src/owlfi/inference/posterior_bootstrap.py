@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, brief, plain_number
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
@@ -89,19 +89,19 @@ def posterior_bootstrap(
     problem, rule = as_problem(problem), as_rule(rule)
     draws, pseudo_samples = as_count("draws", draws), as_count("pseudo_samples", pseudo_samples)
     _check_strength(prior_strength, as_discrepancy(discrepancy))
-    fit_key, key = jax.random.split(as_key(key))
+    fit_key, key = split_key(key)
     plain = discrepancy == "mmd"
     fit = find_minimum(
         "posterior_bootstrap", fit_key, problem, rule, whole=plain, progress=progress
     )
-    fit = fit.make_room(_draw_shares(jax.random.fold_in(fit_key, 1), problem, _PILOT, 0.0, 0))
+    fit = fit.make_room(_draw_shares(fold_key(fit_key, 1), problem, _PILOT, 0.0, 0))
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     parts = split_chunks(draws, 1 if is_limited() else _CHUNK)
     extra = pseudo_samples if prior_strength > 0 else 0
 
     def steps() -> Iterator[Minimum]:
         for number, part in enumerate(parts):
-            x_key, share_key = jax.random.split(jax.random.fold_in(key, number))
+            x_key, share_key = split_key(fold_key(key, number))
             x, made = _add_pseudo_samples(x_key, problem, len(part), extra)
             shares = _draw_shares(share_key, problem, len(part), prior_strength, extra)
             found = begin.estimate.refit_each(x, shares)
@@ -109,7 +109,7 @@ def posterior_bootstrap(
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     found = np.concatenate([minimum.theta for minimum in minima])
-    theta = _vary_designs(jax.random.fold_in(key, len(parts)), problem, begin.estimate, found)
+    theta = _vary_designs(fold_key(key, len(parts)), problem, begin.estimate, found)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     about = {"method": begin.method, "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
@@ -201,7 +201,7 @@ def _add_pseudo_samples(
     if not extra:
         return None, 0
     simulator = problem.simulator
-    theta_key, noise_key = jax.random.split(key)
+    theta_key, noise_key = split_key(key)
     thetas = problem.prior.sample(theta_key, count * extra)
     u = simulator.measure.sample(noise_key, count * extra)
     columns, points = problem.observed.shape[1], unweighted(u[:, None])

@@ -9,7 +9,6 @@ comes near to the data by luck; their embedding is regressed on theta instead.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -17,7 +16,7 @@ from scipy.special import ndtr
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi.inference.chains import join_chains
 from owlfi.inference.expected_calls import expect_fit, need_fit
@@ -110,7 +109,7 @@ def pseudo_marginal(
     draws, chains = as_count("draws", draws, 5), as_count("chains", chains)
     designs, warmup = as_count("designs", designs), draws // 5
     check_beta(beta)
-    fit_key, bank_key, key = jax.random.split(as_key(key), 3)
+    fit_key, bank_key, key = split_key(key, 3)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     mode, random = mode_of(fit), numpy_generator(key)
     rate = choose_beta(mode, beta)
@@ -172,7 +171,7 @@ def _choose_noise(
         return _without_noise(smooth)
     if rule.independent:
         return _correlate_noise(problem, objective)
-    bank = [rule.quadrature(k, problem) for k in jax.random.split(key, designs)]
+    bank = [rule.quadrature(k, problem) for k in split_key(key, designs)]
     objectives = [objective.on(design.points, design.weights) for design in bank]
 
     def move(random: np.random.Generator, design: Design) -> Design:

@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.search.assess import DESIGNS, measure_errors
@@ -82,7 +82,7 @@ def random_restarts(
     chosen = _ADAM if optimizer is None else optimizer
     as_kind("optimizer", chosen, optax.GradientTransformation, "of optax, such as optax.adam(0.01)")
     problem.simulator.check_differentiable("random_restarts", "minimum_distance")
-    quadrature_key, start_key, design_key = jax.random.split(as_key(key), 3)
+    quadrature_key, start_key, design_key = split_key(key, 3)
     with show_bars(progress):
         begin_step("Weights and starts")
         stage = Stage(problem, rule.quadrature(quadrature_key, problem))

@@ -1,8 +1,8 @@
 """A fit by the efficient discrepancy, for the methods that draw around it."""
 
-import jax
 from jaxtyping import Array, Key
 
+from owlfi._tools.keys import fold_key
 from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.efficient.refine import Refinement, refine
 from owlfi.inference.fit import Fit
@@ -15,7 +15,7 @@ def refine_fit(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> Ref
     with show_bars(progress):
         begin_step("Efficient discrepancy")
         begun = fit.stage, fit.theta, fit.assessed.without_slopes, fit.assessed.errors.strays
-        found = refine(jax.random.fold_in(key, 3), rule, *begun)
+        found = refine(fold_key(key, 3), rule, *begun)
     known = fit.warnings if found.refined is None else fit.search_warnings
     return Refinement(
         found.refined,

@@ -9,14 +9,13 @@ al. 2012), so that no run is thrown away.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import logsumexp, softmax
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi.inference.acceptance import explained_distance
 from owlfi.inference.health import tell_few_draws
@@ -106,7 +105,7 @@ def sequential_abc(
     keep = as_count("keep", keep)
     if not 2 <= keep <= draws:
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
-    rule_key, key = jax.random.split(as_key(key))
+    rule_key, key = split_key(key)
     quadrature = rule.quadrature(rule_key, problem)
     least = Least(keep, explained_distance(problem, quadrature))
     steps = _run_rounds(key, problem, quadrature, draws, least, rounds)
@@ -141,7 +140,7 @@ def _run_rounds(
 ) -> Iterator[Runs]:
     """All runs so far, after each round."""
     ends, p = problem.prior.bounds, len(problem.prior.names)
-    random = numpy_generator(jax.random.fold_in(key, rounds))
+    random = numpy_generator(fold_key(key, rounds))
     runs = Runs(np.zeros((0, p)), np.zeros(0), np.zeros(0), (), 0)
     for number in range(rounds):
         proposals = runs.proposals

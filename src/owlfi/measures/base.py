@@ -18,7 +18,7 @@ from owlfi._tools.keys import draw_levels
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 
-_FEWEST = 128  # rows to compile quantiles for
+_FEWEST = 512  # rows to compile quantiles for
 
 
 class Measure(eqx.Module):

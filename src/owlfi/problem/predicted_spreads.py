@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.keys import split_key
 from owlfi.kernels.spread import measure_spreads
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.prior import Prior
@@ -18,7 +19,7 @@ def predict_spreads(simulator: Simulator, prior: Prior, columns: int) -> Float[A
 
     Raises ValueError where the simulator gives another number of columns.
     """
-    theta_key, noise_key = jax.random.split(jax.random.key(0))
+    theta_key, noise_key = split_key(jax.random.key(0))
     thetas = prior.sample(theta_key, _ROWS)
     u = simulator.measure.sample(noise_key, _ROWS)
     check_determined(simulator, thetas, u, columns)

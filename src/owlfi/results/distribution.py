@@ -4,13 +4,12 @@ import abc
 from math import inf
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count, as_kind
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import split_key
 from owlfi.problem.checks import as_theta
 from owlfi.problem.simulator import Simulator, as_simulator
 from owlfi.results.result import Result
@@ -53,8 +52,8 @@ class Distribution(Result):
         self, key: Key[Array, ""], simulator: Simulator, samples: int, rows: int
     ) -> Float[Array, "samples rows d"]:
         """Data sets of `rows` rows, each simulated at a draw."""
-        theta_key, noise_key = jax.random.split(as_key(key))
-        keys = jax.random.split(noise_key, as_count("samples", samples))
+        theta_key, noise_key = split_key(key)
+        keys = split_key(noise_key, as_count("samples", samples))
         rows, measure = as_count("rows", rows), as_simulator(simulator).measure
         pairs = zip(self.resample(theta_key, samples), keys, strict=True)
         return jnp.stack([simulator(t, measure.sample(k, rows)) for t, k in pairs])

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import fold_key, split_key
 from owlfi._tools.progress import collect
 from owlfi.inference.search.objective import Objective, objective_of
 from owlfi.kernels import Kernel
@@ -98,18 +98,18 @@ def goodness_of_fit(
     """
     way = as_search(search, theta, restarts)
     settings = check_settings(problem, rule, way, resamples, level, aggregate, designs, retune)
-    design_key, start_key, observed_key, key = jax.random.split(as_key(key), 4)
+    design_key, start_key, observed_key, key = split_key(key, 4)
     drawn = draw_designs(design_key, problem, rule, settings)
     objective, starts = _begin(start_key, problem, drawn, way)
     if settings.retune:
-        tuned_key, theta = jax.random.fold_in(start_key, 1), starts.observed[0]
+        tuned_key, theta = fold_key(start_key, 1), starts.observed[0]
         drawn = retune_designs(tuned_key, problem, rule, settings, drawn, theta)
         drawn = drawn._replace(calls=drawn.calls + starts.calls)
         objective, starts = _begin(start_key, problem, drawn, way)
     parts = objective, drawn.bank, starts.others, settings.factors, starts.search
     procedure = Procedure(*parts, views=len(settings.factors) > 1)
     observed = _refit_observed(observed_key, problem, procedure, starts)
-    refined_key = jax.random.fold_in(design_key, settings.designs)
+    refined_key = fold_key(design_key, settings.designs)
     law, more = _refine(refined_key, problem, procedure, settings.fine, observed[-1])
     replicates, lost = _replicate(key, problem, procedure, law, settings.resamples, progress)
     check_level(len(replicates.theta), level)

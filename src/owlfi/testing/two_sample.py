@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key, UInt8
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, as_rows, as_truth, brief
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import numpy_generator, split_key
 from owlfi._tools.progress import show_bars, track_steps
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.kernels.default_kernel import default_kernel
@@ -81,7 +81,7 @@ def two_sample(
     n, m = (len(rows) for rows in samples)
     if null == "wild" and n != m:
         raise ValueError(f'null="wild" needs samples of one size, got {n} and {m}; permute instead')
-    shuffle_key, label_key, feature_key = jax.random.split(as_key(key), 3)
+    shuffle_key, label_key, feature_key = split_key(key, 3)
     shuffled = _shuffle(shuffle_key, samples, in_pairs=null == "wild")
     kernels = _choose_kernels(data_kernel, aggregate, shuffled)
     relabel = partial(_draw_labels, numpy_generator(label_key), null, resamples)

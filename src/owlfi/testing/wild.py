@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import as_key
+from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
 from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
@@ -76,7 +76,7 @@ def wild_goodness_of_fit(
     rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
-    fit_key, design_key, sign_key = jax.random.split(as_key(key), 3)
+    fit_key, design_key, sign_key = split_key(key, 3)
     fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
     others, tuned = _draw_others(design_key, problem, rule, fit, designs)
     theta = fit.minimum.theta
@@ -106,7 +106,7 @@ def _draw_others(
     alike = rule.redraw(key, problem, fit.stage.quadrature, count)
     if alike is not None:
         return Designs(alike.points, jnp.broadcast_to(alike.weights, alike.points.shape[:2])), 0
-    each = [rule.quadrature(k, problem) for k in jax.random.split(key, count)]
+    each = [rule.quadrature(k, problem) for k in split_key(key, count)]
     designs = Designs(jnp.stack([q.points for q in each]), jnp.stack([q.weights for q in each]))
     return designs, sum(q.tuning_calls for q in each)
 

@@ -8,14 +8,13 @@ weights that make every run of every round count (the balance heuristic, Veach a
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.checks import as_array, as_count, as_kind, brief, plain_number
 from owlfi._tools.fields import check_fields
-from owlfi._tools.keys import as_key, numpy_generator
+from owlfi._tools.keys import numpy_generator, split_key
 from owlfi.inference.acceptance import SHARE
 from owlfi.inference.proposals.distances import predict_distances
 from owlfi.inference.proposals.surrogate import fit_surrogate
@@ -106,7 +105,7 @@ def next_proposal(
     """
     problem, runs = as_problem(problem), as_simulations("runs", runs)
     check_settings(problem, share, safety)
-    draw_key, chance_key = jax.random.split(as_key(key))
+    draw_key, chance_key = split_key(key)
     v = problem.prior.to_uniform(runs.thetas)
     times = None if seconds is None else _as_times(seconds, len(v))
     before = the_prior(v.shape[1]) if before is None else before

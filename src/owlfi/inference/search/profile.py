@@ -13,9 +13,9 @@ from scipy.special import stdtrit
 
 from owlfi._tools.arrays import as_jax
 from owlfi.inference.search.newton import minimise
-from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.inference.search.objective import Objective, value_at
 from owlfi.inference.search.sandwich import Sandwich
-from owlfi.inference.search.starts import values_of_rows
+from owlfi.problem.real_line import to_real
 
 _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end
@@ -72,8 +72,8 @@ def look_at_rises(
         within = ((ends > low) & (ends < high)).all(-1) & np.isfinite(ends).all(-1)
     ratios, looked = np.zeros(within.shape), int(within.sum())
     if looked:
-        y = simulate_each(objective, as_jax(ends[within]))
-        rises = np.asarray(values_of_rows(objective, y)) - value
+        places = to_real(as_jax(ends[within]), objective.ends)
+        rises = np.asarray(objective.runtime.map_cases(value_at, objective, places)) - value
         expected = _units(objective) ** 2 * np.asarray(sandwich.rise)[np.nonzero(within)[0]]
         with np.errstate(all="ignore"):
             ratios[within] = np.nan_to_num(rises / expected, posinf=np.inf)

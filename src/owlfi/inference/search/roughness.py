@@ -13,6 +13,7 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
 from owlfi.inference.search.tangent import independent_error
+from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.real_line import to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 
@@ -31,11 +32,11 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     see: at a distance that matters, what is smooth is straight. Steps that lead nowhere, as from a
     place where nearly all counts are 0, are made longer.
     """
-    rows = simulate_with_slopes(objective, theta)
+    rows, error = _look(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
     m, n = objective.m, objective.n
-    visible = _VISIBLE * (1 + m / n) * float(_independent_error(objective, rows.y))
+    visible = _VISIBLE * (1 + m / n) * float(error)
     widths, calls = np.asarray(objective.widths), rows.calls
     steps = _FIRST_STEP * widths
     for _ in range(_TRIALS):
@@ -69,6 +70,13 @@ def compare_steps(
     pairs = _distances(objective, rows.y, y, rows.slopes, as_jax(moves))
     missed, changed = (np.nan_to_num(np.asarray(part)).reshape(2, p).sum(0) for part in pairs)
     return missed, changed
+
+
+@compile_where_it_runs
+def _look(objective: Objective, theta: Float[Array, " p"]) -> tuple[RowsWithSlopes, Array]:
+    """Rows with slopes, and the squared error of as many independent ones."""
+    rows = simulate_with_slopes(objective, theta)
+    return rows, _independent_error(objective, rows.y)
 
 
 @compile_quickly

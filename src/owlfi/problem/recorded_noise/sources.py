@@ -140,7 +140,8 @@ def _list_entries(owner: Any) -> list[tuple[Any, Any]]:
         return list(owner.items())
     if isinstance(owner, list | tuple):
         return [] if owner and isinstance(owner[0], int | float | str) else list(enumerate(owner))
-    named = {name: getattr(owner, name, None) for name in _list_named(type(owner))}
+    kind: Any = type(owner)
+    named = {name: getattr(owner, name, None) for name in _list_named(kind)}
     return list((named | getattr(owner, "__dict__", {})).items())
 
 
