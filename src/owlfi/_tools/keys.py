@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from owlfi._tools.arrays import as_jax, next_rung
@@ -69,7 +70,7 @@ def fold_key(key: Any, number: int) -> PRNGKeyArray:
 
 
 @compile_quickly
-def _fold(key: PRNGKeyArray, number: Array) -> PRNGKeyArray:
+def _fold(key: PRNGKeyArray, number: ArrayLike) -> PRNGKeyArray:
     return jax.random.fold_in(key, number)
 
 
