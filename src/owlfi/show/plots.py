@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
-from owlfi.show.axes import as_axes, hide_frame, new_axes
+from owlfi.show.axes import as_axes, hide_frame, new_axes, new_figure
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
@@ -172,7 +172,7 @@ def null_histogram(test: HypothesisTest) -> Figure:
     1
     """
     as_kind("test", test, HypothesisTest, "a HypothesisTest")
-    figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    figure = new_figure(4.6, 3.2)
     draw_null(figure.subplots(), test.null, test.statistic, test.critical_value)
     return figure
 
