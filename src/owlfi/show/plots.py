@@ -61,7 +61,7 @@ def marginals(
         ax.set_yticks([])
         hide_frame(ax)
     if label is not None:
-        axes[0].legend(frameon=False)
+        axes[0].legend(frameon=False, fontsize=7)
     return axes
 
 
@@ -138,7 +138,7 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
     axes = as_axes(axes, 1, x.shape[1])
     for j, ax in enumerate(axes):
         draw_column(ax, x[:, j], y[..., j], problem.columns[j])
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, fontsize=7)
     return axes
 
 
