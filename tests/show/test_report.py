@@ -1,6 +1,7 @@
 """A report is one file that holds everything, for every kind of result."""
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import jax
@@ -103,3 +104,20 @@ def test_coarser_pictures_keep_a_page_small(tmp_path, monkeypatch):
 def test_other_things_are_refused(tmp_path):
     with pytest.raises(ValueError, match="result must be a result of owlfi"):
         owlfi.report({"a": 1}, tmp_path / "report.html")
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    from matplotlib import pyplot
+
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    yield pyplot
+    pyplot.close("all")
+
+
+def test_notebooks_show_plots_and_not_those_of_reports(notebook, tmp_path):
+    owlfi.report(RESULTS["check of a series"], tmp_path / "report.html")
+    assert notebook.get_fignums() == []
+    owlfi.plots.marginals(RESULTS["posterior"])
+    owlfi.plots.null_histogram(RESULTS["test"])
+    assert len(notebook.get_fignums()) == 2

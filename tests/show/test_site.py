@@ -1,5 +1,6 @@
 """The documentation site, which `make docs` makes, in a real browser."""
 
+import re
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(str(path.relative_to(SITE)) for path in SITE.rglob("*.html"))
 PAGES = [page for page in PAGES if not page.startswith(("_static", "_modules"))]
+
+
+SOURCES = [
+    page for page in sorted(SITE.parents[1].rglob("*.md")) if SITE.parent not in page.parents
+]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -44,6 +50,19 @@ def test_page_opens_without_errors_and_fits(browser, address, page, size):
     assert count_beside(browser) <= 0
     errors = [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert errors == []
+
+
+DRAWING = [
+    page
+    for page in SOURCES
+    if re.search(r"^(owlfi\.)?(plots|plt)\.|^ *plots\.", page.read_text("utf-8"), re.M)
+]
+
+
+@pytest.mark.parametrize("page", DRAWING, ids=lambda page: page.stem)
+def test_pages_that_draw_have_pictures(page):
+    html = SITE / page.relative_to(SITE.parents[1]).with_suffix(".html")
+    assert "_images/" in html.read_text("utf-8")
 
 
 @pytest.mark.parametrize("word", ["minimum_distance", "outliers", "SLURM"])

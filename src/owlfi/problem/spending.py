@@ -209,7 +209,9 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
             try:
                 bound = signature.bind(*arguments, **options)
             except TypeError as error:
-                raise TypeError(f"{method.__name__}() {error}") from None
+                raise TypeError(
+                    f"{method.__name__}() {error}; help(owlfi.{method.__name__}) lists its options"
+                ) from None
             bound.apply_defaults()
             most = bound.arguments["max_calls"]
             if most is not None:

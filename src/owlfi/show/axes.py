@@ -1,5 +1,6 @@
 """Axes to draw on: those that are given, or new ones."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,29 @@ def new_axes(rows: int = 1, columns: int = 1, size: float = 2.4) -> np.ndarray:
         as_count(name, value, most=_MOST) for name, value in (("rows", rows), ("columns", columns))
     )
     size = float(positive("size", size, number=True))
-    figure = Figure(figsize=(size * columns + 0.4, size * rows), layout="constrained")
+    figure = new_figure(size * columns + 0.4, size * rows)
     return figure.subplots(rows, columns, squeeze=False)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """So many inches wide and high; notebooks show it below the cell, others have it returned."""
+    if not _in_notebook():
+        return Figure(figsize=(width, height), layout="constrained")
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=(width, height), layout="constrained")
+
+
+def keep_from_notebook(figure: Figure) -> None:
+    """Of a figure that has its place elsewhere."""
+    if _in_notebook():
+        from matplotlib import pyplot
+
+        pyplot.close(figure)
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
 
 
 def grid(count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from owlfi._tools.checks import as_kind
 from owlfi.results.predictive_check import PredictiveCheck
-from owlfi.show.axes import hide_frame, new_axes
+from owlfi.show.axes import hide_frame, new_axes, new_figure
 
 _FEWEST_BINS, _MOST_BINS = 6, 30
 _MOST_PAIRED = 4  # columns of which all pairs are drawn
@@ -86,7 +86,7 @@ def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
 
 def _draw_fan(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
     """Quantiles of the rows at each column, observed and replicated, and the worst row."""
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    figure = new_figure(6.4, 3.2)
     ax, at = figure.subplots(), np.arange(x.shape[1])
     rows = y.reshape(-1, y.shape[-1])
     for low, high, alpha in ((0.05, 0.95, 0.2), (0.25, 0.75, 0.35)):

@@ -38,5 +38,6 @@ def directions(learned: Any, axes: Any = None, *, count: int = 3, paths: int = 1
         ax.axhline(0.0, color="k", linewidth=0.8)
         ax.set_xlabel("coordinate of the noise" if paths == 1 else f"step of path {j + 1}")
         hide_frame(ax)
-    axes[0].legend(frameon=False, title="of what k sees")
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "fontsize": 7}  # lines cross all
+    axes[-1].legend(frameon=False, title="of what\nk sees", title_fontsize=7, **beside)
     return axes

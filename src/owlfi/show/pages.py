@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from owlfi.show.axes import keep_from_notebook
 from owlfi.version import __version__
 
 MOST_BYTES = 3_000_000
@@ -50,6 +51,8 @@ def render(title: str, lead: str, sections: list[Section]) -> str:
 
     Raises ValueError where it does not fit into 3 MB even with coarse pictures.
     """
+    for picture in (each for section in sections for each in section.pictures):
+        keep_from_notebook(picture.figure)
     for dpi in _DPI:
         text = _template().render(
             title=title,

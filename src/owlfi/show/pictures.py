@@ -107,7 +107,7 @@ def _(result: PredictiveCheck) -> tuple[Picture, ...]:
 
 @pictures_of.register
 def _(result: Comparison) -> tuple[Picture, ...]:
-    ax = new_axes(size=6.0).flat[0]
+    ax = new_axes(size=5.0).flat[0]  # a phone shows it whole
     order, errors = result.ranking[::-1], np.asarray(result.errors)
     values = [result[name] for name in order]
     spreads = [1.645 * errors[result.names.index(name)] for name in order]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from owlfi._tools.checks import as_array, as_kind
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
-from owlfi.show.axes import as_axes, hide_frame, new_axes
+from owlfi.show.axes import as_axes, hide_frame, new_axes, new_figure
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
@@ -61,7 +61,7 @@ def marginals(
         ax.set_yticks([])
         hide_frame(ax)
     if label is not None:
-        axes[0].legend(frameon=False)
+        axes[0].legend(frameon=False, fontsize=7)
     return axes
 
 
@@ -138,7 +138,7 @@ def predictive(problem: Problem, samples: Any, axes: Any = None) -> np.ndarray:
     axes = as_axes(axes, 1, x.shape[1])
     for j, ax in enumerate(axes):
         draw_column(ax, x[:, j], y[..., j], problem.columns[j])
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, fontsize=7)
     return axes
 
 
@@ -172,7 +172,7 @@ def null_histogram(test: HypothesisTest) -> Figure:
     1
     """
     as_kind("test", test, HypothesisTest, "a HypothesisTest")
-    figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    figure = new_figure(4.6, 3.2)
     draw_null(figure.subplots(), test.null, test.statistic, test.critical_value)
     return figure
 

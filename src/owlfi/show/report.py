@@ -14,6 +14,7 @@ from owlfi._tools.display import count
 from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule
+from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.results.result import Result
 from owlfi.show import plots
@@ -77,7 +78,7 @@ def report(
         _describe_cost(result, taken),
         _describe_origin(result, seed, code),
     ]
-    name = title or str(result.about.get("method", _name_kind(result)))
+    name = title or _name(result)
     text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
     with write_whole(target) as file:
         file.write(text.encode())
@@ -210,6 +211,14 @@ def _list_versions(seed: int | None) -> Table:
     rows += [["Python", platform.python_version()]]
     rows += [] if seed is None else [["seed", str(seed)]]
     return Table("Versions", ["what", "version"], rows, True)
+
+
+def _name(result: Result) -> str:
+    """What was done; of tests, which kind."""
+    method, kind = result.about.get("method"), _name_kind(result)
+    if isinstance(result, HypothesisTest) and method:
+        return f"{kind}: {method}"
+    return str(method or kind)
 
 
 def _name_kind(result: Result) -> str:
