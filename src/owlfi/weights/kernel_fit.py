@@ -21,8 +21,7 @@ from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponentia
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
 _SMALL_DESIGN = 48
 _LOG_NUGGET = (-32.0, 0.0)
-_START_NUGGET, _ROUGH_NUGGET = -14.0, -4.0
-_BLIND = 0.9  # unexplained; a search ended where all points are far apart
+_START_NUGGET = -14.0
 _LOG_CONSTANT = 12.0  # either way
 _TINY = 1e-300
 _ROUNDING = 1e-15  # of a factorisation, for each point
@@ -78,9 +77,9 @@ class Criterion(NamedTuple):
     families: int | None = None
     """How many there are, where not all are tried."""
 
-    def start(self, log_nugget: float = _START_NUGGET) -> Array:
+    def start(self) -> Array:
         low, high = _LOG_NUGGET
-        nugget = jnp.arctanh((2 * log_nugget - low - high) / (high - low))
+        nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
         lengthscales = 1 if self.shared else self.points.shape[1]
         return jnp.zeros(2 + lengthscales).at[0].set(nugget)
 
@@ -183,13 +182,9 @@ def _fit_one(
     typical: Array,
     families: int | None,
 ) -> KernelFit:
-    """The first family chooses the coordinates; the others start from where it ended.
-
-    With a small nugget, kinks of y drive the lengthscales to 0, where nothing leads back: a search
-    that ended there is followed by one that takes them for noise at first.
-    """
-    systems, one = len(points), Criterion(points[0], widths[0])
-    start, rough = one.start(), one.start(_ROUGH_NUGGET)
+    """The first family chooses the coordinates; the others start from where it ended."""
+    systems = len(points)
+    start = Criterion(points[0], widths[0]).start()
 
     def try_stage(
         best: tuple[KernelFit, Array], number: Array
@@ -198,8 +193,7 @@ def _fit_one(
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
         criterion = Criterion(points[coordinates], widths[coordinates], families=families)
-        blind = (number > 0) & ~(best[0].unexplained < _BLIND)
-        first = jnp.where(blind, rough, jnp.where(searching, start, best[1]))
+        first = jnp.where(searching, start, best[1])
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
