@@ -2,16 +2,23 @@
 
 from owlfi.inference.search.assess import DESIGNS
 from owlfi.inference.search.roughness import look_calls
+from owlfi.inference.search.scatter import scatter_size
 from owlfi.inference.search.starts import comparison_points
 from owlfi.inference.search.tangent import designs_calls
-from owlfi.inference.search.ways import USUAL_ROUNDS, USUAL_STEPS, walk_calls
+from owlfi.inference.search.ways import (
+    SCOUT_POINTS,
+    SCOUTS,
+    USUAL_ROUNDS,
+    USUAL_STEPS,
+    walk_calls,
+)
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS
 
 _AFTER = 2  # steps with tuned weights
 _USUAL_RUNGS = 1
-_SCOUTS, _SCOUT_POINTS = 6, 64  # for each search on all points, in two parties mostly
+_PARTIES = 2  # of scouts, mostly
 
 
 def need_fit(rule: Rule, problem: Problem, starts: int = 16, refined: int = 2) -> int:
@@ -31,14 +38,15 @@ def expect_fit(
     """
     simulator, m = problem.simulator, rule.m
     if not rough:
-        scouts = refined * _SCOUTS if refined > 1 else 0
-        scouted = scouts * simulator.search_calls(min(m, _SCOUT_POINTS), USUAL_STEPS)
+        scouts = _PARTIES * refined * SCOUTS if refined > 1 else 0
+        scouted = scouts * simulator.search_calls(min(m, SCOUT_POINTS), USUAL_STEPS)
         again = simulator.search_calls(m, _AFTER) if rule.tuned else 0
         return need_fit(rule, problem, starts, refined) + scouted + again
     p = len(simulator.parameters)
     walked = walk_calls(p, m, _USUAL_RUNGS, USUAL_ROUNDS)
     again = walk_calls(p, m, 0, rounds=p) + _AFTER * m if rule.tuned else 0
-    return _begin_calls(rule, problem, starts) + walked + again + DESIGNS * m
+    errors = (DESIGNS + scatter_size(p)) * m
+    return _begin_calls(rule, problem, starts) + walked + again + errors
 
 
 def _begin_calls(rule: Rule, problem: Problem, starts: int) -> int:

@@ -38,8 +38,6 @@ from owlfi.problem.spending import OutOfCallsError, keep_back
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
 _ROUGHLY = 1e-6  # so that scouts in one valley are seen to be there
-_SCOUTS = 3  # for each search on all points
-_SCOUT_POINTS = 64
 _PARTIES = 3  # of scouts, at most
 _KNOWN = 0.6  # places a scout, of which hardly one is missing
 _APART = 0.02  # widths of the prior, between places that are not the same
@@ -48,6 +46,8 @@ _WIDENED, _WIDER = 2, 1.6  # how often, and how much wider each time
 _INSIDE = 0.99  # of the minima of other weightings of the data
 USUAL_STEPS, USUAL_ROUNDS = 5, 3
 """Of a search by slopes, and by regression."""
+SCOUTS, SCOUT_POINTS = 3, 64
+"""For each search on all points, and on how many they search."""
 
 
 class Landing(NamedTuple):
@@ -107,8 +107,8 @@ class BySlopes:
         """
         if refined == 1:
             return begin_at_best(starts), 0
-        few, found = coarsen(objective, 1.0, _SCOUT_POINTS), list[Minimum]()
-        each = _SCOUTS * refined
+        few, found = coarsen(objective, 1.0, SCOUT_POINTS), list[Minimum]()
+        each = SCOUTS * refined
         for first in range(0, _PARTIES * each, each):
             tried = np.asarray(starts.thetas)[first : first + each]
             found += [self._lead(few, as_jax(start), starts.ladder, _ROUGHLY) for start in tried]
