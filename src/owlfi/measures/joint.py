@@ -100,7 +100,8 @@ class MultivariateNormal(Measure):
 class LogDensity(Measure):
     """A density inside a box, known by its logarithm up to a constant, in at most 3 dimensions.
 
-    function: of a point (s,), in JAX or NumPy; -inf where nothing is.
+    function: of a point (s,), in JAX or NumPy; -inf where nothing is. As a prior, `rejection_abc`
+        draws nothing there; estimates, the bootstrap and calibrated draws keep to the box alone.
     low, high: the ends of the box, (s,), finite.
 
     The density is exact but for its constant; points are drawn from cells of the box in which it is
