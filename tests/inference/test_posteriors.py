@@ -26,6 +26,7 @@ from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.tangent import tangent_by_slopes
+from owlfi.problem.real_line import from_real, to_real
 
 KEY = jax.random.key(0)
 
@@ -250,6 +251,38 @@ def test_calibrated_draws_lie_between_the_estimate_and_an_informative_prior():
     moved = match_covariance(mode, prior, calibrated_beta(fit.sandwich), drawn)
     assert_allclose(moved.mean(), estimate / 2, rtol=1e-4)
     assert_allclose(moved.std(ddof=1), error / 2**0.5, rtol=1e-3)
+
+
+def gaussian_below(shift):
+    """With a flat prior that ends inside of its box, by so much above the estimate."""
+    problem = gaussian_problem()
+    end = exact_estimate(problem) + shift
+    flat = owlfi.LogDensity(lambda t: jnp.where(t[0] < end, 0.0, -jnp.inf), [-20.0], [20.0])
+    model = problem.simulator.replace(prior=owlfi.Prior.joint(["mean"], flat))
+    return Problem(model, problem.observed, data_kernel=problem.data_kernel), end
+
+
+def test_no_draws_lie_where_the_prior_is_zero():
+    """Calibration moves draws, and the bootstrap knows the ends of parameters alone."""
+    problem, end = gaussian_below(0.01)
+    error = exact_standard_error(problem)
+    with pytest.warns(owlfi.HealthWarning, match="density of the prior is 0 and are left out"):
+        draws = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=100).draws
+    assert (np.asarray(draws) < end).all()
+    assert 30 < len(draws) < 80
+    fit = find_minimum("mmd_bayes", KEY, problem, RULE)
+    random, ends = np.random.default_rng(0), fit.objective.ends
+    drawn = jnp.asarray(end - 0.3 * error * np.abs(random.normal(size=(2, 300, 1))))
+    v, beta = np.asarray(to_real(drawn, ends)), calibrated_beta(fit.sandwich)
+    moved = from_real(jnp.asarray(match_covariance(mode_of(fit), problem.prior, beta, v)), ends)
+    assert (moved < end).all()
+    assert moved.std() > 2 * drawn.std()
+
+
+def test_an_estimate_where_the_prior_is_zero_is_told():
+    problem, _ = gaussian_below(-0.1)
+    with pytest.warns(owlfi.HealthWarning, match="density of the prior is 0 at the estimate"):
+        owlfi.minimum_distance(KEY, problem, RULE)
 
 
 def test_rough_simulators_are_served_by_regression():

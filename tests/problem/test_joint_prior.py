@@ -160,3 +160,11 @@ def test_draws_of_abc_are_those_of_the_prior_where_all_are_kept():
     rule = owlfi.VStatistic(16)
     found = owlfi.rejection_abc(KEY, Problem(model, x), rule, draws=400, share=1.0)
     assert_allclose(np.corrcoef(np.asarray(found.draws).T)[0, 1], 0.9 / np.sqrt(1.5), atol=0.1)
+
+
+def test_what_a_prior_excludes_inside_of_its_ends():
+    ordered = LogDensity(lambda t: jnp.where(t[0] < t[1], 0.0, -jnp.inf), [0.0, 0.0], [1.0, 1.0])
+    gap = Mixture([Uniform(0, 1), Uniform(2, 3)], [0.5, 0.5])
+    prior = Prior.joint(["a", "b"], ordered).beside(Prior(c=gap, d=Uniform(0, 1)))
+    rows = np.array([[0.2, 0.8, 0.5, 0.5], [0.8, 0.2, 0.5, 0.5], [0.2, 0.8, 1.5, 0.5]])
+    assert prior.excludes(jnp.asarray(rows)).tolist() == [False, True, True]

@@ -44,6 +44,16 @@ def tell_divergent(share: float) -> tuple[str, ...]:
     )
 
 
+def tell_excluded(excluded: int, draws: int) -> tuple[str, ...]:
+    """Of draws that were left out since the prior has density 0 there."""
+    if excluded <= LARGEST_SHARE * draws:
+        return ()
+    return (
+        f"{excluded:,} of {draws:,} draws lay where the density of the prior is 0 and are left "
+        "out; write what must hold, such as an order, into the simulator",
+    )
+
+
 def tell_failed_searches(failed: int, searches: int) -> tuple[str, ...]:
     """Of draws of the posterior bootstrap that were left out."""
     if failed <= LARGEST_SHARE * searches:

@@ -104,7 +104,8 @@ def match_covariance(
 
     Those around the mode are mapped by A with A C Aᵀ = Σ (Ribatet, Cooley and Davison 2012), C
     their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
-    the mode belong to another one, and stay.
+    the mode belong to another one, and stay. A move to where the prior is 0 is refused as by
+    Metropolis: the draw before counts again.
     """
     at, covariance = (np.asarray(array) for array in real_covariance(mode))
     known = np.diag((_QUARTILES / mode.widths) ** 2)
@@ -118,7 +119,18 @@ def match_covariance(
     turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(found))
     estimate = np.asarray(to_real(as_jax(mode.theta), mode.ends))
     moved = _pull(prior, estimate, wanted, known) + (flat - flat[near].mean(0)) @ turn.T
-    return np.where(near[:, None], moved, flat).reshape(v.shape)
+    moved = np.where(near[:, None], moved, flat)
+    refused = prior.excludes(from_real(as_jax(moved), prior.bounds)).reshape(v.shape[:-1])
+    return v if refused.all(1).any() else _repeat_before(moved.reshape(v.shape), refused)
+
+
+def _repeat_before(
+    draws: Float[np.ndarray, "chains n p"], refused: Bool[np.ndarray, "chains n"]
+) -> Float[np.ndarray, "chains n p"]:
+    """Each chain with its last draw that was not refused in the place of those that were."""
+    last = np.maximum.accumulate(np.where(refused, -1, np.arange(refused.shape[1])), 1)
+    first = np.argmin(refused, 1)[:, None]  # for those before any
+    return np.take_along_axis(draws, np.where(last < 0, first, last)[..., None], 1)
 
 
 def _real_hessian(mode: Mode) -> Float[np.ndarray, "p p"]:
@@ -162,4 +174,5 @@ def _prior_slope(
     steps = np.diag(_DIFFERENCE / np.sqrt(np.diag(known)))
     places = from_real(as_jax(np.concatenate([v + steps, v - steps])), prior.bounds)
     ahead, behind = np.split(np.asarray(prior.log_density(places)), 2)
-    return (ahead - behind) / (2 * np.diag(steps))
+    with np.errstate(invalid="ignore"):  # ∞ - ∞ where the prior is 0
+        return (ahead - behind) / (2 * np.diag(steps))

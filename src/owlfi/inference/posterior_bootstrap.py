@@ -21,7 +21,7 @@ from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
 from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.health import tell_failed_searches, tell_few_draws
+from owlfi.inference.health import tell_excluded, tell_failed_searches, tell_few_draws
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem, as_problem
@@ -111,18 +111,21 @@ def posterior_bootstrap(
     found = np.concatenate([minimum.theta for minimum in minima])
     theta = _vary_designs(fold_key(key, len(parts)), problem, begin.estimate, found)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
+    allowed = ~problem.prior.excludes(as_jax(theta))
     about = {"method": begin.method, "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
     calls = begin.calls + sum(int(minimum.calls) for minimum in minima)
-    count = int(good.sum())
-    if not count:
+    kept = theta[good & allowed]
+    if not len(kept):
         raise ValueError(
-            f"none of {len(good)} searches converged; narrow the prior, or see with "
-            "minimum_distance how the fit goes"
+            f"none of {len(good)} searches converged where the prior is not 0; narrow the prior, "
+            "or see with minimum_distance how the fit goes"
         )
-    kept, weights = as_jax(theta[good]), as_jax(np.full(count, 1 / count))
-    told = (*begin.warnings, *_tell_draws(good, draws))
-    return announce(Posterior(problem.prior.names, kept, weights, calls, 1, about, told))
+    weights = np.full(len(kept), 1 / len(kept))
+    left_out = tell_excluded(int((good & ~allowed).sum()), int(good.sum()))
+    told = (*begin.warnings, *_tell_draws(good, draws), *left_out)
+    arrays = as_jax(kept), as_jax(weights)
+    return announce(Posterior(problem.prior.names, *arrays, calls, 1, about, told))
 
 
 class _Begin(NamedTuple):

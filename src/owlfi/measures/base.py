@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from owlfi._tools.arrays import as_jax, next_rung
 from owlfi._tools.checks import as_array, as_count, as_rows, check_size, is_traced
@@ -49,6 +49,10 @@ class Measure(eqx.Module):
 
         For discrete measures the log probability.
         """
+
+    def excludes(self, u: Float[Array, "n s"]) -> Bool[np.ndarray, " n"]:
+        """Which points inside of its ends have density 0 all the same: none of a family."""
+        return np.zeros(len(u), bool)
 
     @property
     def law(self) -> "Measure":

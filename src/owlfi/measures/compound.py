@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_array, brief, is_traced
@@ -90,6 +90,11 @@ class Product(Measure):
         pieces = [measure.log_density(u[..., columns]) for measure, columns in self.groups]
         return jnp.stack(pieces).sum(0)
 
+    def excludes(self, u: Float[Array, "n s"]) -> Bool[np.ndarray, " n"]:
+        rows = np.asarray(u)
+        each = zip(self.parts, self.slices, strict=True)
+        return np.any([part.excludes(as_jax(rows[:, own])) for part, own in each], 0)
+
 
 def parts_of(measure: Measure) -> tuple[Measure, ...]:
     """The independent parts of a measure."""
@@ -163,6 +168,9 @@ class Mixture(Measure):
         u = as_coordinates("u", u, self.dim)
         parts = jnp.stack([component.log_density(u) for component in self.components], -1)
         return logsumexp(parts + lift(jnp.log(self.weights), parts.ndim), axis=-1)
+
+    def excludes(self, u: Float[Array, "n s"]) -> Bool[np.ndarray, " n"]:
+        return np.isneginf(np.asarray(self.log_density(u)))
 
     def at_levels(self, v: Array) -> Array:
         if is_traced(v, self):

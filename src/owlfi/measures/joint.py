@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import (
@@ -100,8 +100,8 @@ class MultivariateNormal(Measure):
 class LogDensity(Measure):
     """A density inside a box, known by its logarithm up to a constant, in at most 3 dimensions.
 
-    function: of a point (s,), in JAX or NumPy; -inf where nothing is. As a prior, `rejection_abc`
-        draws nothing there; estimates, the bootstrap and calibrated draws keep to the box alone.
+    function: of a point (s,), in JAX or NumPy; -inf where nothing is. As a prior, nothing is
+        drawn there; estimates keep to the box alone, and warn where they lie there.
     low, high: the ends of the box, (s,), finite.
 
     The density is exact but for its constant; points are drawn from cells of the box in which it is
@@ -175,6 +175,9 @@ class LogDensity(Measure):
         safe = jnp.where(inside[:, None], rows, 0.5 * (self.low + self.high)[None])
         found = self._evaluate(safe) - self.log_mass
         return jnp.where(inside, found, -jnp.inf).reshape(u.shape[:-1])
+
+    def excludes(self, u: Float[Array, "n s"]) -> Bool[np.ndarray, " n"]:
+        return np.isneginf(np.asarray(self.log_density(u)))
 
     def at_levels(self, v: Float[Array, "... s"]) -> Float[Array, "... s"]:
         levels = np.asarray(v).reshape(-1, self.dim)

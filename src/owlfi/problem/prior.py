@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_count, as_kind, as_names, as_rows
@@ -132,6 +132,10 @@ class Prior(eqx.Module):
                 f"got shape {theta.shape}"
             )
         return self.measure.log_density(theta)
+
+    def excludes(self, theta: Float[Array, "n p"]) -> Bool[np.ndarray, " n"]:
+        """Which parameters inside of the bounds have density 0 all the same."""
+        return self.measure.excludes(theta)
 
     @property
     def bounds(self) -> Ends:

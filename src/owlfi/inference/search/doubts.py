@@ -27,6 +27,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
     return (
         *describe_search(stage, wide, found, starts),
         *tell_ends(stage, theta, errors),
+        *_tell_excluded(stage, found),
         *tell_undetermined(stage, theta, *found.reach),
         *_tell_coarse(stage, found),
         *_tell_rippled(stage, found),
@@ -95,6 +96,16 @@ def tell_undetermined(
     return (
         f"the data hardly determine {', '.join(names)}: the interval is about as wide as the "
         "prior; hold it with simulator.fix(...), or observe what depends on it",
+    )
+
+
+def _tell_excluded(stage: Stage, found: Assessed) -> tuple[str, ...]:
+    prior = stage.problem.prior
+    if not prior.excludes(found.theta(prior.bounds)[None]).any():
+        return ()
+    return (
+        "the density of the prior is 0 at the estimate, which keeps to the ends of the parameters "
+        "alone; write what must hold, such as an order, into the simulator",
     )
 
 
