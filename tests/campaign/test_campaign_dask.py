@@ -156,6 +156,18 @@ def test_addresses_where_nobody_answers_are_named(tmp_path, monkeypatch, address
         campaign_of(tmp_path, models.scaled, [1.0]).run(executor=address)
 
 
+def test_clients_that_find_nobody_are_closed_at_once(monkeypatch):
+    """The garbage collector may close one while another is made, which waits for ever."""
+    made = []
+    monkeypatch.setattr(cluster_module, "_ANSWER", 0.5)
+    make = Client.__new__
+    remember = lambda kind, *_, **__: made.append(make(kind)) or made[-1]  # noqa: E731
+    monkeypatch.setattr(Client, "__new__", remember)
+    with pytest.raises(ValueError, match="no Dask scheduler answers"):
+        cluster_module.connect("tcp://127.0.0.1:9")
+    assert [client.status for client in made] == ["closed"]
+
+
 def start_scheduler(folder, port):
     """A scheduler of its own with a worker in another process."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -193,13 +193,17 @@ def connect(address: str) -> Any:
         raise ValueError(
             "a Dask scheduler needs the package distributed; install owlfi[dask]"
         ) from error
+    client: Any = Client.__new__(Client)  # to be closed if it is never made
     try:
-        return Client(address, timeout=_ANSWER)
+        client.__init__(address, timeout=_ANSWER)
     except Exception as error:  # whatever a way of transport lacks, such as certificates
+        with suppress(Exception):
+            client.close()  # the garbage collector may close it where that waits for ever
         raise ValueError(
             f"executor: no Dask scheduler answers at {brief(address)} ({error}); "
             "see that it runs, and give the address that it prints"
         ) from error
+    return client
 
 
 def _is_wanted(row: _Row) -> bool:
