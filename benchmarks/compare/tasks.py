@@ -110,13 +110,11 @@ class Purse:
 
 
 def _observe_with_far_rows(name: str) -> Callable[[Any, float], np.ndarray]:
-    task = efficiency.TASKS[name]
+    case = efficiency.TASKS[name].case
 
     def observe(key: Any, share: float) -> np.ndarray:
         data_key, stray_key = jax.random.split(key)
-        simulator = task.make()
-        noise = simulator.measure.sample(data_key, task.n)
-        x = np.asarray(simulator.rows(jnp.array(task.theta), noise))
+        x = np.asarray(case.observe(data_key))
         return efficiency.spoil(stray_key, x, "far" if share else "clean")
 
     return observe
@@ -158,16 +156,16 @@ def process_log_likelihood(theta: Any, x: Any) -> Any:
 
 
 def _published(name: str, summarise: Any, **rest: Any) -> Task:
-    setting = contamination.SETTINGS[name]
+    case = contamination.SETTINGS[name].case
     observe = _observe_published(name)
-    return Task(name, setting.make, setting.theta, ROWS, observe, summarise, **rest)
+    return Task(name, case.make, case.theta, ROWS, observe, summarise, **rest)
 
 
 def _usual(name: str, summarise: Any, log_likelihood: LogLikelihood) -> Task:
-    task = efficiency.TASKS[name]
+    case = efficiency.TASKS[name].case
     observe = _observe_with_far_rows(name)
     return Task(
-        name, task.make, task.theta, task.n, observe, summarise, log_likelihood=log_likelihood
+        name, case.make, case.theta, case.n, observe, summarise, log_likelihood=log_likelihood
     )
 
 

@@ -74,7 +74,7 @@ def rejection_abc(
     Raises ValueError for a threshold that accepts nothing, a U-statistic to retune, and too few
     calls to begin with.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
@@ -133,7 +133,7 @@ def accept(
     Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
     adjust with discrete parameters, or fewer draws than a regression needs.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> from owlfi.models.wind_farm import stored_runs
     >>> runs = stored_runs()
     >>> problem = owlfi.Problem(owlfi.models.wind_farm(), runs.x)

@@ -111,21 +111,26 @@ def posterior_bootstrap(
     found = np.concatenate([minimum.theta for minimum in minima])
     theta = _vary_designs(fold_key(key, len(parts)), problem, begin.estimate, found)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
-    allowed = ~problem.prior.excludes(as_jax(theta))
     about = {"method": begin.method, "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
     calls = begin.calls + sum(int(minimum.calls) for minimum in minima)
-    kept = theta[good & allowed]
-    if not len(kept):
-        raise ValueError(
-            f"none of {len(good)} searches converged where the prior is not 0; narrow the prior, "
-            "or see with minimum_distance how the fit goes"
-        )
-    weights = np.full(len(kept), 1 / len(kept))
-    left_out = tell_excluded(int((good & ~allowed).sum()), int(good.sum()))
+    kept, left_out = _keep_allowed(problem, theta[good])
     told = (*begin.warnings, *_tell_draws(good, draws), *left_out)
-    arrays = as_jax(kept), as_jax(weights)
-    return announce(Posterior(problem.prior.names, *arrays, calls, 1, about, told))
+    return announce(Posterior(problem.prior.names, *kept, calls, 1, about, told))
+
+
+def _keep_allowed(
+    problem: Problem, theta: Float[np.ndarray, "b p"]
+) -> tuple[tuple[Float[Array, "k p"], Float[Array, " k"]], tuple[str, ...]]:
+    """The draws that the prior allows, equally weighted, and a word on those left out."""
+    excluded = problem.prior.excludes(as_jax(theta)) if len(theta) else np.zeros(0, bool)
+    left_out, theta = tell_excluded(int(excluded.sum()), len(theta)), theta[~excluded]
+    if not len(theta):
+        raise ValueError(
+            "none of the searches converged where the prior is not 0; narrow the prior, or see "
+            "with minimum_distance how the fit goes"
+        )
+    return (as_jax(theta), as_jax(np.full(len(theta), 1 / len(theta)))), left_out
 
 
 class _Begin(NamedTuple):

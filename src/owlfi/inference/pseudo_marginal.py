@@ -96,7 +96,7 @@ def pseudo_marginal(
 
     Raises ValueError for discrete parameters, and too few calls to fit the data.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
     >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
     >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))

@@ -90,7 +90,7 @@ def sequential_abc(
     Raises ValueError for discrete parameters, where fewer than `keep` runs succeed, and for too few
     calls to make the first round.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
     >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))

@@ -31,6 +31,7 @@ _UNEQUAL = np.log(2.0)  # times that differ by less say more of the machine than
 class Proposal(eqx.Module):
     """A density relative to the prior, one number for each of b boxes that fill the unit cube.
 
+    >>> import jax
     >>> whole = the_prior(1)
     >>> whole.draw(jax.random.key(0), 5).shape, float(whole.density(np.array([[0.3]]))[0])
     ((5, 1), 1.0)
@@ -90,7 +91,7 @@ def next_proposal(
     Raises ValueError for discrete parameters, fewer than 4 thetas that did not fail, and numbers
     out of range.
 
-    >>> import owlfi
+    >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_2=1.0, theta_3=0.1, theta_4=0.1)
     >>> x = model([3.0], owlfi.iid(jax.random.key(0), 99, model.measure))
     >>> problem = owlfi.Problem(model, x)
