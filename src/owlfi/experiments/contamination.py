@@ -176,7 +176,7 @@ def _draw_bars(axes: Axes, shares: dict[str, Record]) -> None:
 CONTAMINATION = Experiment(
     name="contamination",
     shows="posteriors from data with stray rows, beside published ones",
-    takes="1 h",
+    takes="30 min",
     repeats=(100, 2),
     steps=lambda plan: len(_steps(plan)),
     run=run,

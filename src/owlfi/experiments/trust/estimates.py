@@ -227,7 +227,7 @@ def _draw_coverage(axes: Axes, results: list[Record]) -> None:
 TRUST = Experiment(
     name="trust",
     shows=f"whether intervals and warnings can be trusted, on {len(PROBLEMS)} problems",
-    takes="2 h",
+    takes="40 min",
     repeats=(60, 2),
     steps=lambda plan: len(list_steps(plan)),
     run=run,
