@@ -22,6 +22,7 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "windfarm-budget": "windfarm_budget.WINDFARM_BUDGET",
     "exchange": "exchange_rates.EXCHANGE",
     "power": "composite_tests.POWER",
+    "levels": "levels.LEVELS",
     "trust": "trust.estimates.TRUST",
     "trust-bootstrap": "trust.methods.BOOTSTRAP",
     "trust-mmd-bayes": "trust.methods.MMD_BAYES",

@@ -49,7 +49,6 @@ CHOSEN = (
 ON_HOST = "Poisson", "negative binomial", "zero-inflated Poisson", "Ricker"
 DIFFERENTIABLE = (
     *(name for name in CHOSEN if name not in ON_HOST),
-    "bivariate beta",
     "shifted log-normal",
     "MA(2)",
     "SIR",

@@ -32,6 +32,7 @@ _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge 
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
+_COARSE = 10.0  # times the noise of the data, what a regression leaves
 _NOISE_DRAWS = 128
 
 
@@ -119,14 +120,15 @@ def adjust_draws(
     density, farthest = _log_density(problem.prior, look)
     xi = draw_by_annealing(random, density, len(look.cloud.centre), DRAWS)
     thetas = from_real(as_jax(look.cloud.place(xi)), problem.prior.bounds)
+    left_over = float(look.regression.left.mean() / look.noise.mean)
     about = {
         "support": look.regression.worth,
         "degree": look.regression.degree,
         "features": len(look.observed),
-        "left_over": float(look.regression.left.mean() / look.noise.mean),
+        "left_over": left_over,
     }
     at_edge = np.mean(look.regression.leverage(xi) > _EDGE * farthest)
-    told = (*_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
+    told = (*_tell_coarse(left_over), *_tell_edge(float(at_edge)), *_tell_misfit(look, xi))
     return Adjusted(thetas, about, told)
 
 
@@ -234,13 +236,24 @@ def _look(
     wanted = seen.observed @ directions
     covariances = noise.at(cloud.xi, regression.left)
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
+    spread = _spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
     slope = regression.slope(cloud.xi[nearest])
     known = (cloud.root / widths[:, None]) ** 2
     told = slope @ np.linalg.solve(covariances[nearest], slope.T)
     sizes = np.linalg.eigvalsh(told + np.diag(known.sum(0)))
     sizes = np.maximum(sizes, np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume
-    return Look(cloud, wanted, noise, regression, information, bool(sizes.min() > 1 / _HELD))
+    held = sizes.min() > 1 / _HELD and spread < _HELD  # a steep slope may be that of one place
+    return Look(cloud, wanted, noise, regression, information, bool(held))
+
+
+def _spread_within(cloud: Cloud, gaps: Gaps) -> float:
+    """The largest variance, in units of the cloud's, of its draws weighted by what gaps tell."""
+    logs = -0.5 * (gaps.distance + gaps.size)
+    weights = cloud.weights * np.exp(logs - logs.max())
+    weights /= weights.sum()
+    centred = cloud.xi - weights @ cloud.xi
+    return float(np.linalg.eigvalsh((centred * weights[:, None]).T @ centred)[-1])
 
 
 def _choose_some(count: int) -> Int[np.ndarray, " k"]:
@@ -261,6 +274,17 @@ def _log_density(prior: Prior, look: Look) -> tuple[Callable[[np.ndarray], np.nd
         return np.where(inside, total, -np.inf)
 
     return log_density, farthest
+
+
+def _tell_coarse(left_over: float) -> tuple[str, ...]:
+    """Of a regression that knows less than the data do."""
+    if left_over <= _COARSE:
+        return ()
+    return (
+        f"what the regression leaves of the simulations is {left_over:.2g} times the noise of the "
+        "data: the adjusted draws are wider than the data leave open, and only as good as it is; "
+        "simulate more parameters near the data (sequential_abc), or narrow the prior",
+    )
 
 
 def _tell_edge(share: float) -> tuple[str, ...]:
