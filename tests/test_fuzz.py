@@ -228,6 +228,11 @@ CALLS |= {
         owlfi.MultivariateNormal.of_draws,
         {"draws": np.eye(3)[:, :2], "weights": np.ones(3)},
     ),
+    "Smoothed": (
+        owlfi.Smoothed,
+        {"draws": np.arange(10.0).reshape(5, 2) ** 2 % 7, "weights": np.ones(5), "low": -1.0,
+         "high": [8.0, 9.0]},
+    ),
     "LogDensity": (
         owlfi.LogDensity,
         {"function": lambda u: -jnp.sum(u**2), "low": [-1.0], "high": [1.0]},

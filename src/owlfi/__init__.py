@@ -20,8 +20,8 @@ _WHERE = {  # each public name, by the module that is imported when it is first 
     "kernels.median_heuristic": "median_heuristic",
     "kernels.transformed": "whitening_kernel",
     "measures": "Beta Empirical Exponential Gamma HalfNormal Laplace LogDensity LogNormal Measure"
-    " Mixture MultivariateNormal Normal Poisson Product Rotated Seed StudentT TruncatedNormal"
-    " Uniform as_measure brownian",
+    " Mixture MultivariateNormal Normal Poisson Product Rotated Seed Smoothed StudentT"
+    " TruncatedNormal Uniform as_measure brownian",
     "embeddings.embed": "Embedding embed",
     "points.sequences": "halton iid latin_hypercube lattice sobol tensor_grid",
     "points.herding": "herding support_points",

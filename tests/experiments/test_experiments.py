@@ -1,6 +1,7 @@
 """The experiments: their references are exact, and the paper's findings come out again."""
 
 import json
+from unittest.mock import ANY
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from owlfi.experiments.excess import excesses, law_of, moving_average_law, produ
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.figure3 import EQUAL, GAUSSIAN, UNIFORM
 from owlfi.experiments.figure3d import costs
+from owlfi.experiments.levels import run_test
 
 KEY = jax.random.key(5)
 
@@ -219,3 +221,35 @@ def test_power_is_of_every_rule_and_the_aggregate_has_300_nulls():
     assert experiment.steps(plan) == tests * plan.repeats + 250
     assert plan.repeats + 250 == 300
     assert experiment.steps(experiment.plan(quick=True)) == tests
+
+
+# Levels
+
+
+def test_p_values_of_true_models_are_spread_over_their_steps_and_judged():
+    experiment, plan = EXPERIMENTS["levels"], EXPERIMENTS["levels"].plan()
+    assert experiment.steps(plan) == 150 * 3 * 2 * 3
+    random = np.random.default_rng(0)
+    records = [
+        {
+            "model": "a",
+            "m": 64,
+            "way": way,
+            "p_value": p,
+            "spread_p_value": p - random.uniform() / 100,
+            "warnings": [],
+            "seconds": 1.0,
+        }
+        for way, power in (("parametric", 1), ("wild", 2))
+        for p in np.ceil(100 * random.uniform(size=150) ** power) / 100  # squares lean small
+    ]
+    right, wrong = experiment.arrange(records)
+    assert right["kolmogorov_smirnov"] > 0.01 > 1e-6 > wrong["kolmogorov_smirnov"]
+    assert 0.01 < right["rate"] < 0.1 < wrong["rate"]
+    assert len(experiment.table(records).rows) == 2
+
+
+def test_a_test_of_the_levels_is_one_of_rows_at_the_truth():
+    record = run_test(KEY, 0, "log-normal copula", 64, "wild")
+    assert record == {**run_test(KEY, 0, "log-normal copula", 64, "wild"), "seconds": ANY}
+    assert 0 < record["spread_p_value"] < record["p_value"] <= 1

@@ -8,13 +8,13 @@ from scipy.stats import poisson
 
 import owlfi
 from gaussian import RULE, gaussian_problem
+from owlfi._tools.real_line import to_real
 from owlfi.experiments.likelihoods import g_and_k_log_likelihood, maximum_likelihood
 from owlfi.inference.efficient.features import make_features, sum_features, weigh_features
 from owlfi.inference.efficient.moments import model_around
 from owlfi.inference.efficient.weighting import choose_weighting, full_weights
 from owlfi.inference.outliers import chances_of, find_outliers
 from owlfi.inference.search.stage import Stage
-from owlfi.problem.real_line import to_real
 
 KEY = jax.random.key(1)
 RULE_OF_COUNTS = owlfi.VStatistic(64, owlfi.sobol)

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import owlfi
 from gaussian import RULE, exact_estimate, exact_standard_error, gaussian_problem, location
 from owlfi import Matern, OptimallyWeighted, Prior, Problem, Simulator, Uniform, VStatistic
+from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise, minimise_each
 from owlfi.inference.search.objective import (
@@ -26,7 +27,6 @@ from owlfi.inference.search.objective import newton_model as eager_newton_model
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.tangent import tangent_by_slopes
 from owlfi.kernels.transformed import whitening_kernel
-from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.simulations import CHECK_CALLS
 
 newton_model = eqx.filter_jit(eager_newton_model)

@@ -19,6 +19,7 @@ from gaussian import (
     location,
 )
 from owlfi import Normal, Problem, Simulator, VStatistic
+from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.fit import find_minimum
 from owlfi.inference.learning_rate import calibrated_beta, match_covariance, mode_of
 from owlfi.inference.search.designs import no_designs
@@ -26,7 +27,6 @@ from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
 from owlfi.inference.search.sandwich import sandwich
 from owlfi.inference.search.tangent import tangent_by_slopes
-from owlfi.problem.real_line import from_real, to_real
 
 KEY = jax.random.key(0)
 

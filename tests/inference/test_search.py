@@ -317,7 +317,7 @@ def test_a_step_inside_a_box_promises_something_wherever_anything_can_be_gained(
             bounds=list(zip(-0.999999 - place, 0.999999 - place, strict=True)),
         )
         local = LocalModel(jnp.array(0.0), as_jax(gradient), as_jax(hessian), jnp.array(0))
-        v = owlfi.problem.real_line.to_real(as_jax(place), objective.ends)
+        v = owlfi._tools.real_line.to_real(as_jax(place), objective.ends)
         step, promised = plan_step(v, local, jnp.array(1.0), objective)
         stops += bool(-found.fun > 1e-6 and not promised > 1e-8)
         moved = np.asarray(objective.place_of(step)) - place

@@ -19,6 +19,7 @@ from owlfi import (
     Prior,
     Problem,
     Simulator,
+    Smoothed,
     Uniform,
 )
 from owlfi.results.health import HealthWarning
@@ -36,7 +37,15 @@ def log_banana(theta):
 
 BANANA = LogDensity(log_banana, [-3.0, -2.0], [3.0, 8.0])
 ON_HOST = LogDensity(lambda theta: -float(theta[0]) - float(theta[1]), [0.0, 1.0], [2.0, 4.0])
-MEASURES = {"normal": NORMAL, "mixture": MIXTURE, "banana": BANANA, "on host": ON_HOST}
+FORMER = np.random.default_rng(3).multivariate_normal(MEAN, COVARIANCE, 400)
+SMOOTHED = Smoothed(FORMER)
+MEASURES = {
+    "normal": NORMAL,
+    "mixture": MIXTURE,
+    "banana": BANANA,
+    "on host": ON_HOST,
+    "smoothed": SMOOTHED,
+}
 
 
 def test_densities_are_those_of_scipy():
@@ -54,7 +63,7 @@ def test_points_follow_the_density(name):
     measure = MEASURES[name]
     points = np.asarray(owlfi.sobol(KEY, 4096, measure))
     low, high = points.min(0) - 1, points.max(0) + 1
-    if name not in ("normal", "mixture"):
+    if name not in ("normal", "mixture", "smoothed"):
         low, high = (np.asarray(end) for end in measure.support)
     steps = (np.arange(120) + 0.5) / 120
     grid = (
@@ -107,8 +116,43 @@ def test_former_draws_are_a_prior():
     assert_allclose(fitted.covariance, np.cov(draws.T), rtol=1e-9)
     sampled = np.asarray(Prior.joint(["a", "b"], Empirical(draws)).sample(KEY, 50))
     assert {tuple(row) for row in sampled} <= {tuple(row) for row in draws}
-    with pytest.raises(ValueError, match=r"continuous parameters, but the prior of a, b is"):
+    with pytest.raises(ValueError, match=r"the prior of a, b is discrete.*give Smoothed\(draws\)"):
         Prior.joint(["a", "b"], Empirical(draws)).check_continuous("minimum_distance")
+
+
+def test_smoothed_draws_have_the_mean_and_covariance_of_the_draws_and_the_density_of_their_law():
+    points = np.asarray(owlfi.sobol(KEY, 8192, SMOOTHED))
+    assert_allclose(points.mean(0), FORMER.mean(0), atol=0.02)
+    assert_allclose(np.cov(points.T), np.cov(FORMER.T), atol=0.05)
+    at = FORMER[:50]
+    expected = scipy.stats.multivariate_normal(MEAN, COVARIANCE).logpdf(at)
+    found = np.asarray(SMOOTHED.log_density(at))
+    assert abs(np.mean(found - expected)) < 0.2  # nats
+    assert_allclose(jax.jit(lambda at: SMOOTHED.log_density(at))(at), found, rtol=1e-9)
+
+
+def test_smoothed_draws_keep_their_modes_ends_and_weights():
+    random = np.random.default_rng(0)
+    modes = np.concatenate([random.normal(-3, 0.1, 300), random.normal(3, 0.1, 300)])[:, None]
+    chain = np.repeat(modes, 3, 0)  # as Metropolis steps that stay
+    law = Smoothed(chain, np.repeat([1.0, 3.0], 900))
+    points = np.asarray(owlfi.sobol(KEY, 2048, law))[:, 0]
+    assert_allclose(np.mean(points > 0), 0.75, atol=0.01)
+    assert np.std(points[points > 0]) < 0.2
+    scale = Smoothed(random.exponential(size=(500, 1)), low=0.0)
+    assert np.asarray(owlfi.sobol(KEY, 512, scale)).min() > 0
+    assert np.isneginf(scale.log_density([-0.1]))
+    fine = np.linspace(1e-4, 30, 200_001)[:, None]
+    assert_allclose(np.trapezoid(np.exp(scale.log_density(fine)), fine[:, 0]), 1.0, atol=2e-3)
+
+
+def test_draws_that_cannot_be_smoothed_are_refused():
+    with pytest.raises(ValueError, match="at least 4 different rows for 2 columns, got 1"):
+        Smoothed(np.ones((10, 2)))
+    with pytest.raises(ValueError, match="inside of low"):
+        Smoothed(np.zeros((10, 1)), low=0.0)
+    with pytest.raises(ValueError, match="weights must be at least 0"):
+        Smoothed(FORMER, -np.ones(len(FORMER)))
 
 
 def test_wrong_densities_are_refused():
@@ -139,10 +183,10 @@ METHODS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("measure", [NORMAL, MIXTURE, BANANA], ids=["normal", "mixture", "banana"])
+@pytest.mark.parametrize("measure", ["normal", "mixture", "banana", "smoothed"])
 @pytest.mark.parametrize("method", METHODS)
 def test_all_methods_take_them(method, measure):
-    prior = Prior.joint(["a", "b"], measure)
+    prior = Prior.joint(["a", "b"], MEASURES[measure])
     model = Simulator(line, Normal(), prior.names, prior=prior)
     x = model([1.0, 0.5], owlfi.iid(KEY, 80, model.measure))
     rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))

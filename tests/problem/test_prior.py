@@ -92,5 +92,5 @@ def test_discrete_parameters_are_named(discrete):
 
 def test_draws_as_a_prior_are_told_how_to_be_smooth():
     prior = Prior.joint(["a", "b"], Empirical([[1.0, 2.0], [2.0, 3.0]]))
-    with pytest.raises(ValueError, match=r"of a, b is discrete: an Empirical.*of_draws\(draws\)"):
+    with pytest.raises(ValueError, match=r"of a, b is discrete: an Empirical.*Smoothed\(draws\)"):
         prior.check_continuous("gradients")

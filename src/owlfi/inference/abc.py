@@ -14,6 +14,7 @@ from jaxtyping import Array, Key
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
+from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.acceptance import (
     FEWEST,
     Accepted,
@@ -28,7 +29,6 @@ from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
-from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations, simulate
 from owlfi.problem.spending import Expected, limit_calls

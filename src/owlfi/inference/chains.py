@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import from_real
 from owlfi.inference.health import tell_few_draws, tell_unmixed
 from owlfi.inference.mixing import count_effective, measure_r_hat
 from owlfi.problem.prior import Prior
-from owlfi.problem.real_line import from_real
 from owlfi.results import Posterior
 
 

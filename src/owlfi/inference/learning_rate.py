@@ -13,10 +13,10 @@ from scipy.special import chdtri
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import positive
+from owlfi._tools.real_line import Ends, from_real, log_slope, to_real
 from owlfi.inference.fit import Fit
 from owlfi.inference.search.sandwich import Sandwich
 from owlfi.problem.prior import Prior
-from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _QUARTILES = 1.35  # standard deviations between them
 _BEYOND, _REACH = 1e-4, 2.0  # a share of normal draws, and how much farther others may lie

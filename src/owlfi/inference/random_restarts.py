@@ -16,6 +16,7 @@ from owlfi._tools.checks import as_count, as_kind
 from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
 from owlfi._tools.progress import begin_step, show_bars
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.assess import DESIGNS, measure_errors
 from owlfi.inference.search.descent import descend_each
 from owlfi.inference.search.newton import Minimum
@@ -25,7 +26,6 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import compare_starts, comparison_points
 from owlfi.inference.search.ways import BySlopes, Landing
 from owlfi.problem.problem import Problem, as_problem
-from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import Expected, limit_calls, take_calls

@@ -17,12 +17,12 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
+from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.acceptance import explained_distance
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_in_chunks, simulate_prior
 from owlfi.problem.prior import log_prior
 from owlfi.problem.problem import Problem, as_problem
-from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.spending import Expected, afford, limit_calls

@@ -18,3 +18,4 @@ from owlfi.measures.normal import HalfNormal, LogNormal, Normal, TruncatedNormal
 from owlfi.measures.rotated import Rotated, by_scores, scores_of
 from owlfi.measures.rotation import Rotation, rotation_to
 from owlfi.measures.seed import Seed
+from owlfi.measures.smoothed import Smoothed

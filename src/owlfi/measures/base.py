@@ -19,6 +19,7 @@ from owlfi._tools.programs import compile_quickly
 from owlfi._tools.ranks import lift
 
 _FEWEST = 512  # rows to compile quantiles for
+_BISECTIONS = 50  # to the last digits of a level
 
 
 class Measure(eqx.Module):
@@ -92,6 +93,26 @@ class Measure(eqx.Module):
         found = np.asarray(_compiled_at_levels(self, padded))[: len(rows)]
         return as_jax(found.reshape(levels.shape))
 
+    def to_levels(self, u: Float[np.ndarray, "n s"]) -> Float[np.ndarray, "n s"]:
+        """The inverse of `from_uniform`, by bisection of one group of coordinates after the other.
+
+        Those of one group depend on none but those of groups before it.
+        """
+        found = np.full(u.shape, 0.5)
+        for columns in self.ordered_columns:
+            low, high = np.zeros_like(u[:, columns]), np.ones_like(u[:, columns])
+            for _ in range(_BISECTIONS):
+                found[:, columns] = middle = (low + high) / 2
+                below = np.asarray(self.from_uniform(found))[:, columns] <= u[:, columns]
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            found[:, columns] = (low + high) / 2
+        return found
+
+    @property
+    def ordered_columns(self) -> list[slice]:
+        """Groups of coordinates that depend on none but those of groups before."""
+        return [slice(j, j + 1) for j in range(self.dim)]
+
     def sample(self, key: Any, m: Any) -> Float[Array, "m s"]:
         """m independent draws."""
         shape = (as_count("m", m), self.dim)
@@ -147,6 +168,10 @@ class Family(Measure):
     @property
     def traceable(self) -> bool:
         return type(self).at_levels is not Family.at_levels  # which asks scipy
+
+    @property
+    def ordered_columns(self) -> list[slice]:
+        return [slice(None)]
 
     def quantiles(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points that leave the probability `level` below them, and above them."""

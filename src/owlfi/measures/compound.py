@@ -85,6 +85,12 @@ class Product(Measure):
         places = np.concatenate([np.arange(self.dim)[columns] for _, columns in groups])
         return jnp.concatenate(pieces, -1)[..., np.argsort(places)]
 
+    def to_levels(self, u: Float[np.ndarray, "n s"]) -> Float[np.ndarray, "n s"]:
+        found = np.empty(u.shape)
+        for measure, columns in self.groups:
+            found[:, columns] = measure.to_levels(u[:, columns])
+        return found
+
     def log_density(self, u: Any) -> Array:
         u = as_coordinates("u", u, self.dim)
         pieces = [measure.log_density(u[..., columns]) for measure, columns in self.groups]

@@ -10,13 +10,12 @@ from jaxtyping import Array, Bool, Float, Key
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_count, as_kind, as_names, as_rows
 from owlfi._tools.display import html_table, write_arguments
+from owlfi._tools.real_line import Ends, from_real, log_slope, to_real
 from owlfi.measures import DiscreteFamily, Empirical, Measure, Mixture, Product, Uniform, as_measure
 from owlfi.points.sequences import sobol
 from owlfi.problem.checks import as_parameters
 from owlfi.problem.jax_or_host import Runtime, choose_runtime, compile_where_it_runs
-from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
-_BISECTIONS = 50  # to the last digits of a level
 _POINTS = 1024  # that quantiles of dependent parameters are taken of
 _TAIL = 0.02
 
@@ -59,8 +58,9 @@ class Prior(eqx.Module):
         """Parameters that depend on each other.
 
         measure: one on as many dimensions as there are names: a `MultivariateNormal`, a `Mixture`
-            of them, a `LogDensity` inside bounds, or the draws of a former posterior as an
-            `Empirical` (for ABC) or as `MultivariateNormal.of_draws(draws)`.
+            of them, a `LogDensity` inside bounds, or the draws of a former posterior as
+            `Smoothed(draws)`, as `MultivariateNormal.of_draws(draws)`, or, for ABC alone, as
+            an `Empirical`.
 
         Raises ValueError for another number of names.
 
@@ -151,27 +151,8 @@ class Prior(eqx.Module):
         return self.measure.from_uniform(v)
 
     def to_uniform(self, theta: Any) -> Float[np.ndarray, "n p"]:
-        """The points of the unit cube whose quantiles are theta (n, p), by bisection.
-
-        Coordinates come one after the other, as each may depend on those before it.
-        """
-        wanted = np.asarray(as_rows("theta", theta, len(self.names)))
-        found = np.full(wanted.shape, 0.5)
-        for columns in self._independent_columns():
-            low, high = np.zeros((len(wanted), len(columns))), np.ones((len(wanted), len(columns)))
-            for _ in range(_BISECTIONS):
-                found[:, columns] = middle = (low + high) / 2
-                below = np.asarray(self.from_uniform(found))[:, columns] <= wanted[:, columns]
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            found[:, columns] = (low + high) / 2
-        return found
-
-    def _independent_columns(self) -> list[list[int]]:
-        """The first of all groups, the second, ...: each independent of the others of its kind."""
-        starts = [own.start for own in self.measure.slices]
-        sizes = [part.dim for part in self.measure.parts]
-        pairs = list(zip(starts, sizes, strict=True))
-        return [[a + j for a, size in pairs if size > j] for j in range(max(sizes))]
+        """The points of the unit cube whose quantiles are theta (n, p)."""
+        return self.measure.to_levels(np.asarray(as_rows("theta", theta, len(self.names))))
 
     def widths(self) -> Float[Array, " p"]:
         """How wide each parameter is: its interquartile range."""
@@ -211,8 +192,8 @@ class Prior(eqx.Module):
         if drawn:
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(drawn)} is "
-                "discrete: an Empirical takes its own rows alone; give "
-                "MultivariateNormal.of_draws(draws), or use rejection_abc"
+                "discrete: an Empirical takes its own rows alone; give Smoothed(draws), or use "
+                "rejection_abc"
             )
         if discrete:
             raise ValueError(

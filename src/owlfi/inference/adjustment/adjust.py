@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
 from owlfi._tools.arrays import as_jax, take_rows
+from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
 from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
@@ -20,7 +21,6 @@ from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws
 from owlfi.inference.prior_runs import measure_distances
 from owlfi.problem.prior import Prior, log_prior
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import from_real, to_real
 from owlfi.problem.simulations import Simulations
 
 DRAWS = 1000

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import Ends, from_real, log_slope, to_real
 from owlfi.inference.efficient.features import Summed, sum_features
 from owlfi.inference.efficient.moments import Model, Moments, Thinned
 from owlfi.inference.efficient.weighting import (
@@ -19,7 +20,6 @@ from owlfi.inference.efficient.weighting import (
     full_weights,
 )
 from owlfi.inference.outliers import chances_of, find_outliers
-from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 
 _ROUNDS = 3
 _STEPS = 2  # of a round

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.real_line import log_slope, to_real
 from owlfi.inference.efficient.features import Features, make_features
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.places import from_place
 from owlfi.inference.search.scatter import Scatter, terms
 from owlfi.inference.search.stage import Stage
-from owlfi.problem.real_line import log_slope, to_real
 from owlfi.problem.rules import Rule
 from owlfi.weights.quadrature import unweighted
 

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import Ends, to_real
 from owlfi.inference.efficient.free_mass import Balance
 from owlfi.inference.efficient.moments import Thinned
 from owlfi.inference.efficient.weighting import full_weights
-from owlfi.problem.real_line import Ends, to_real
 
 
 class QuasiLikelihood(eqx.Module):

@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import brief
+from owlfi._tools.real_line import to_real
 from owlfi.inference.efficient.doubts import SHORT, UNKNOWN, describe_refined
 from owlfi.inference.efficient.free_mass import balance
 from owlfi.inference.efficient.moments import Model, count_designs, model_around
@@ -15,7 +16,6 @@ from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.ways import BySlopes
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import to_real
 from owlfi.problem.rules import Rule
 
 _ROOM = 0.02  # of the width of the prior, between its ends and the beginning

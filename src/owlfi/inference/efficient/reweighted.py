@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import to_real
 from owlfi.inference.efficient.features import mean_features
 from owlfi.inference.efficient.free_mass import Balance, Place, move, move_theta
 from owlfi.inference.efficient.moments import Model, Thinned
 from owlfi.inference.efficient.weighting import full_weights
 from owlfi.inference.search.newton import Minimum
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import to_real
 
 _STEPS = 6  # that are simulated, at most
 _SMALL = 0.3  # standard errors of a step, after which another would hardly move theta

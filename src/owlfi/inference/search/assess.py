@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import Ends
 from owlfi.inference.search.designs import Designs, Simulated, half_distance, no_designs
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach, Rises, find_end, look_at_rises, normal_reach
@@ -16,7 +17,6 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.strays import find_strays
 from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
-from owlfi.problem.real_line import Ends
 from owlfi.problem.rules import Rule
 from owlfi.problem.spending import OutOfCallsError, keep_back
 

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.objective import Objective
-from owlfi.problem.real_line import to_real
 
 Bank = tuple[Float[Array, "k m s"], Float[Array, "k m"]]
 """Points and weights of k designs."""

@@ -10,10 +10,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.real_line import Ends, to_real
 from owlfi.inference.search.objective import LocalModel, Objective, newton_model
 from owlfi.inference.search.places import keep_within, place_to_real
 from owlfi.problem.jax_or_host import Known, compile_where_it_runs
-from owlfi.problem.real_line import Ends, to_real
 from owlfi.problem.spending import OutOfCallsError
 
 STEPS = 50

@@ -11,13 +11,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung, numpy_for, take_rows
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.real_line import Ends, from_real, log_slope, to_real
 from owlfi.inference.search.curvature import Curved, curve
 from owlfi.inference.search.places import from_place, place_widths, steepness, to_place
 from owlfi.kernels import Kernel
 from owlfi.mmd import simulated_term
 from owlfi.problem.jax_or_host import Known, Runtime, compile_where_it_runs
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 from owlfi.weights.data_grams import LEAST_FINE
 from owlfi.weights.quadrature import Quadrature

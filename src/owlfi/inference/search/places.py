@@ -9,7 +9,7 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi.problem.real_line import Ends, from_real, log_slope, to_real
+from owlfi._tools.real_line import Ends, from_real, log_slope, to_real
 
 _INSIDE = 1e-6  # of an interval, from its ends
 

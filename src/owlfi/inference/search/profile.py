@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float
 from scipy.special import stdtrit
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.inference.search.sandwich import Sandwich
-from owlfi.problem.real_line import to_real
 
 _PARABOLA = 0.6, 1.67  # of the rise that a parabola has, to count as one
 _CLOSE = 0.07  # of the root of the rise, for an end

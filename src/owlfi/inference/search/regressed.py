@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.programs import compile_fully
+from owlfi._tools.real_line import Ends, from_real
 from owlfi.inference.search.places import to_place
 from owlfi.inference.search.scatter import EDGE, Scatter, terms
-from owlfi.problem.real_line import Ends, from_real
 
 _WALL = 4.0  # times as steep as the valley: steeper ones mislead samplers that follow slopes
 

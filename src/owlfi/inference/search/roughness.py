@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.objective import Objective, simulate_each, simulate_with_slopes
 from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.real_line import to_real
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
 
 _FIRST_STEP = 0.05  # in widths of the prior

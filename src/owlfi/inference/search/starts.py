@@ -13,10 +13,10 @@ from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung
 from owlfi._tools.programs import map_cases
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
-from owlfi.problem.real_line import to_real
 from owlfi.weights.quadrature import Quadrature
 
 _FEWEST = 32  # points to compare starts on

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from owlfi._tools.programs import compile_quickly
+from owlfi._tools.real_line import to_real
 from owlfi.inference.search.designs import Designs, Simulated, leave_out_failed, simulate_designs
 from owlfi.inference.search.objective import (
     Objective,
@@ -22,7 +23,6 @@ from owlfi.inference.search.objective import (
 )
 from owlfi.kernels import Kernel
 from owlfi.problem.jax_or_host import compile_where_it_runs
-from owlfi.problem.real_line import to_real
 from owlfi.problem.simulator import Simulator
 
 _MOST_ROWS = 2048  # with slopes, at an estimate
