@@ -236,7 +236,7 @@ def _look(
     wanted = seen.observed @ directions
     covariances = noise.at(cloud.xi, regression.left)
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
-    spread = _spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
+    spread = spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
     slope = regression.slope(cloud.xi[nearest])
     known = (cloud.root / widths[:, None]) ** 2
     told = slope @ np.linalg.solve(covariances[nearest], slope.T)
@@ -247,7 +247,7 @@ def _look(
     return Look(cloud, wanted, noise, regression, information, bool(held))
 
 
-def _spread_within(cloud: Cloud, gaps: Gaps) -> float:
+def spread_within(cloud: Cloud, gaps: Gaps) -> float:
     """The largest variance, in units of the cloud's, of its draws weighted by what gaps tell."""
     logs = -0.5 * (gaps.distance + gaps.size)
     weights = cloud.weights * np.exp(logs - logs.max())
