@@ -11,13 +11,14 @@ from numpy.testing import assert_allclose
 
 from owlfi import SquaredExponential, models
 from owlfi.experiments import EXPERIMENTS, figure3d, table1
-from owlfi.experiments.composite_tests import POWER_LAWS, POWER_WAYS
+from owlfi.experiments.composite_cases import arrange, run_tests
+from owlfi.experiments.composite_tests import AGGREGATE, POWER_LAWS, POWER_WAYS
 from owlfi.experiments.convergence import measured_slope
 from owlfi.experiments.excess import excesses, law_of, moving_average_law, product_rule, sample
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.figure3 import EQUAL, GAUSSIAN, UNIFORM
 from owlfi.experiments.figure3d import costs
-from owlfi.experiments.levels import run_test
+from owlfi.experiments.levels import MODELS, POINTS, WAYS, run_test
 
 KEY = jax.random.key(5)
 
@@ -253,3 +254,21 @@ def test_a_test_of_the_levels_is_one_of_rows_at_the_truth():
     record = run_test(KEY, 0, "log-normal copula", 64, "wild")
     assert record == {**run_test(KEY, 0, "log-normal copula", 64, "wild"), "seconds": ANY}
     assert 0 < record["spread_p_value"] < record["p_value"] <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", POINTS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+def test_p_values_of_true_models_are_uniform(model, way, m):
+    records = [run_test(KEY, repeat, model, m, way) for repeat in range(150)]
+    (cell,) = EXPERIMENTS["levels"].arrange(records)
+    assert cell["kolmogorov_smirnov"] > 0.01
+
+
+@pytest.mark.slow
+def test_the_aggregate_sees_a_cluster_of_a_twentieth_of_the_rows():
+    law, way = "5% in a cluster", AGGREGATE
+    steps = [(repeat, law, way) for repeat in range(20)]
+    found = arrange(list(run_tests(KEY, POWER_LAWS, POWER_WAYS, steps, quick=False)))
+    assert found[law][way]["rate"] >= 0.5
