@@ -10,10 +10,13 @@ import owlfi
 from gaussian import RULE, gaussian_problem
 from owlfi._tools.real_line import to_real
 from owlfi.experiments.likelihoods import g_and_k_log_likelihood, maximum_likelihood
+from owlfi.inference.efficient.distance import distance_from
 from owlfi.inference.efficient.features import make_features, sum_features, weigh_features
 from owlfi.inference.efficient.moments import model_around
 from owlfi.inference.efficient.weighting import choose_weighting, full_weights
+from owlfi.inference.fit import find_minimum
 from owlfi.inference.outliers import chances_of, find_outliers
+from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.stage import Stage
 
 KEY = jax.random.key(1)
@@ -70,6 +73,46 @@ def test_bootstrap_draws_are_as_wide_as_the_likelihood_of_the_inliers_leaves_the
     plain = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=draws)
     assert found.calls < plain.calls
     assert found.sd[0] < plain.sd[0]
+
+
+def test_distance_of_runs_is_the_ratio_of_likelihoods():
+    """n (theta - mean)² of normal data with variance 1, up to 2 standard errors away."""
+    problem = gaussian_problem()
+    x, quadrature = np.asarray(problem.observed), RULE.quadrature(KEY, problem)
+    fit_of = find_minimum("a test", KEY, problem, RULE)
+    distance, calls = distance_from(
+        problem, refine_fit(KEY, RULE, fit_of, False).refined.balance, quadrature
+    )
+    assert calls == 64
+    thetas = x.mean() + np.linspace(-2, 2, 9)[:, None] / np.sqrt(len(x))
+    runs = owlfi.simulate(problem.simulator, jnp.asarray(thetas), quadrature)
+    ratios = len(x) * ((thetas - x.mean()) ** 2)[:, 0] / x.var()
+    np.testing.assert_allclose(distance.measure(runs), ratios, rtol=0.1, atol=0.05)
+    assert distance.explained(0.95) == pytest.approx(1.959964**2)
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_abc_by_the_efficient_discrepancy_does_without_strays():
+    """Draws between ± 1.96 errors of the inliers' mean are all as good: a uniform law."""
+    problem = with_strays(gaussian_problem(), 8)
+    x = np.asarray(problem.observed)[8:]
+    found = owlfi.sequential_abc(KEY, problem, RULE, discrepancy="efficient")
+    error, effective = x.std() / np.sqrt(len(x)), found.about["effective_draws"]
+    assert found.about["thresholds"][-1] == pytest.approx(1.959964**2)
+    assert abs(found.mean[0] - x.mean()) < (0.1 + 4 / np.sqrt(effective)) * error
+    np.testing.assert_allclose(found.sd, [1.96 / 3**0.5 * error], rtol=0.1 + 3 / effective**0.5)
+    assert "8 of 80 observations do not fit" in found.warnings[0]
+    plain = owlfi.rejection_abc(KEY, problem, RULE, discrepancy="mmd", adjust=True)
+    adjusted = owlfi.rejection_abc(KEY, problem, RULE, discrepancy="efficient", adjust=True)
+    assert abs(adjusted.mean[0] - x.mean()) < 0.4 * error < abs(plain.mean[0] - x.mean())
+    np.testing.assert_allclose(adjusted.sd, [error], rtol=0.25)
+
+
+def test_abc_refuses_another_discrepancy_before_any_run():
+    problem = gaussian_problem()
+    for method in (owlfi.rejection_abc, owlfi.sequential_abc):
+        with pytest.raises(ValueError, match="discrepancy must be 'mmd' or 'efficient', got 'ml'"):
+            method(KEY, problem, RULE, discrepancy="ml")
 
 
 @pytest.mark.slow

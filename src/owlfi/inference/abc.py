@@ -20,13 +20,19 @@ from owlfi.inference.acceptance import (
     Accepted,
     Cut,
     accept_nearest,
-    explained_distance,
     tell_loose,
 )
 from owlfi.inference.adjustment.adjust import Adjusted, Redrawn, View, adjust_draws, view_runs
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
+from owlfi.inference.yardstick import (
+    Yardstick,
+    check_yardstick,
+    choose_yardstick,
+    expect_yardstick,
+    measure_by_mmd,
+)
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -39,10 +45,14 @@ from owlfi.results import Posterior, announce
 _REDRAWN, _FEWEST_REDRAWN, _MOST_REDRAWN = 2048, 16, 64  # rows, or designs
 
 
-def _expect_rejection(problem: Problem, rule: Rule, draws: int, adjust: bool) -> Expected:
+def _expect_rejection(
+    problem: Problem, rule: Rule, draws: int, adjust: bool, discrepancy: str
+) -> Expected:
     needed = max(rule.tuning_calls(problem), rule.m + CHECK_CALLS)
     redrawn = (1 + _count_redrawn(rule)) * rule.m if adjust else 0
-    return Expected(needed + redrawn, max(needed, draws * rule.m + CHECK_CALLS) + redrawn)
+    fitted = expect_yardstick(problem, rule, discrepancy)
+    drawn = max(needed, draws * rule.m + CHECK_CALLS) + redrawn
+    return Expected(fitted.needed + needed + redrawn, fitted.in_all + drawn)
 
 
 @limit_calls(_expect_rejection)
@@ -55,6 +65,7 @@ def rejection_abc(
     share: float | None = None,
     threshold: float | None = None,
     adjust: bool = False,
+    discrepancy: str = "mmd",
     retune: bool = False,
     on_failure: str = "reject",
     max_calls: int | None = None,
@@ -65,14 +76,17 @@ def rejection_abc(
     draws: how many parameters are simulated, those included at which the rule was tuned.
     share, threshold, adjust, on_failure: see `accept`. An adjustment also simulates 16 to 64
         designs of the rule at one theta, to know what the choice of the points adds.
+    discrepancy: "mmd", or "efficient", as in `minimum_distance`, by which the data are fitted
+        first. Distances are then twice the log ratio of quasi-likelihoods to the estimate's, and
+        parameters up to the 95% quantile of chi-squared are as good as the nearest.
     retune: weights tuned to the simulations of the nearest parameter, instead of to the whole
         prior; this takes no simulation.
     max_calls: the most rows that the simulator may compute; fewer draws are made where they do
         not do.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
-    Raises ValueError for a threshold that accepts nothing, a U-statistic to retune, and too few
-    calls to begin with.
+    Raises ValueError for a threshold that accepts nothing, a U-statistic to retune, another
+    discrepancy, discrete parameters to fit or adjust, and too few calls to begin with.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -87,15 +101,18 @@ def rejection_abc(
     draws = as_count("draws", draws)
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
+    check_yardstick(problem, discrepancy)
     if as_truth("retune", retune):
         rule.check_weighted("retune=True")
     theta_key, rule_key = split_key(key)
     quadrature = rule.quadrature(rule_key, problem)
+    fit_key = fold_key(rule_key, 3)
+    yardstick = choose_yardstick(fit_key, problem, rule, quadrature, discrepancy, progress)
     runs = simulate_prior(
         theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
     )
     runs = _retune(problem, runs) if retune else runs
-    selected = _select(problem, runs, cut, adjust, on_failure, None)
+    selected = _select(problem, yardstick, runs, cut, adjust, on_failure, None)
     if not adjust:
         return announce(selected.posterior(problem))
     random = numpy_generator(fold_key(rule_key, 1))
@@ -144,7 +161,8 @@ def accept(
     problem, simulations = as_problem(problem), as_simulations("simulations", simulations)
     cut = Cut(share, threshold)
     _check(problem, cut, adjust, on_failure)
-    selected = _select(problem, simulations, cut, adjust, on_failure, base_kernel)
+    yardstick = measure_by_mmd(problem)
+    selected = _select(problem, yardstick, simulations, cut, adjust, on_failure, base_kernel)
     if not adjust:
         return announce(selected.posterior(problem))
     adjusted = adjust_draws(np.random.default_rng(0), problem, selected.view(problem))
@@ -155,6 +173,7 @@ class _Selected(NamedTuple):
     """The runs, those that are accepted, and what is to be said of them."""
 
     runs: Simulations
+    yardstick: Yardstick
     accepted: Accepted
     about: dict[str, Any]
     loose: tuple[str, ...]
@@ -163,14 +182,16 @@ class _Selected(NamedTuple):
         """What an adjustment looks at."""
         runs, count = self.runs, len(self.accepted.kept)
         importance = np.ones(len(runs.thetas)) if runs.importance is None else runs.importance
-        return view_runs(problem, runs, np.asarray(importance), count)
+        sights = self.yardstick.sights()
+        return view_runs(problem, sights, runs, np.asarray(importance), count)
 
     def posterior(
         self, problem: Problem, adjusted: Adjusted | None = None, calls: int = 0
     ) -> Posterior:
         thetas, weights = take_rows(self.runs.thetas, self.accepted.kept), self.accepted.weights
-        about, told = self.about, (*problem.warnings, *self.runs.quadrature.warnings)
-        told = (*told, *self.runs.warnings)
+        about, known = self.about, problem.warnings
+        fitted = [text for text in self.yardstick.warnings if text not in known]
+        told = (*known, *fitted, *self.runs.quadrature.warnings, *self.runs.warnings)
         if adjusted is None:
             remedy = "simulate more parameters, or accept a larger share of them"
             few = tell_few_draws(len(weights), about["effective_draws"], remedy)
@@ -178,8 +199,8 @@ class _Selected(NamedTuple):
         else:
             thetas, about = adjusted.thetas, about | adjusted.about
             weights, told = np.full(len(thetas), 1 / len(thetas)), (*told, *adjusted.warnings)
-        parts = problem.prior.names, thetas, as_jax(weights), self.runs.calls + calls
-        return Posterior(*parts, 1, about, told)
+        calls += self.runs.calls + self.yardstick.calls
+        return Posterior(problem.prior.names, thetas, as_jax(weights), calls, 1, about, told)
 
 
 def _check(problem: Problem, cut: Cut, adjust: bool, on_failure: str) -> None:
@@ -191,6 +212,7 @@ def _check(problem: Problem, cut: Cut, adjust: bool, on_failure: str) -> None:
 
 def _select(
     problem: Problem,
+    yardstick: Yardstick,
     simulations: Simulations,
     cut: Cut,
     adjust: bool,
@@ -202,21 +224,21 @@ def _select(
     runs = without_failures(
         simulations, failed, on_failure=on_failure, base_kernel=base_kernel, measure=measure
     )
-    found = measure_distances(problem, runs)
+    found = yardstick.measure(runs)
     importance = None if runs.importance is None else np.asarray(runs.importance)
     wanted = FEWEST
     if adjust:  # it looks at fewer of them, too
         wanted = max(FEWEST, 4 * draws_needed(len(problem.prior.names), 3))
-    floor = explained_distance(problem, runs.quadrature)
+    floor = yardstick.explained(runs.quadrature)
     accepted = accept_nearest(cut, found, len(failed), importance, floor, wanted)
     about = {
-        "method": "ABC",
+        "method": f"ABC{yardstick.method}",
         **accepted.about(len(failed)),
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
         "adjusted": adjust,
     }
     loose = tell_loose(accepted, len(failed), cut != Cut())
-    return _Selected(runs, accepted, about, loose)
+    return _Selected(runs, yardstick, accepted, about, loose)
 
 
 def _retune(problem: Problem, runs: Simulations) -> Simulations:

@@ -18,7 +18,8 @@ from owlfi.weights.quadrature import Quadrature
 SHARE = 0.05
 FEWEST = 100
 """Draws that are kept where nothing is asked for and there are twice as many."""
-_EXPLAINED = 0.95  # of squared MMDs of a true model, that lie below the floor
+EXPLAINED = 0.95
+"""Of the distances of samples of a true model, the share that lie below the floor."""
 _LOOSE = 0.3  # of the prior draws
 
 
@@ -124,9 +125,9 @@ def explained_distance(problem: Problem, quadrature: Quadrature) -> float:
     """The squared MMD that 95 of 100 samples of a true model do not exceed, its points included."""
     expected, n, excess = expect_squared_mmd(problem), len(problem.observed), quadrature.excess
     if quadrature.unbiased:
-        return expected.quantile(_EXPLAINED, 0.0) - expected.mean
+        return expected.quantile(EXPLAINED, 0.0) - expected.mean
     added = expected.mean * n / quadrature.m if excess is None else float(np.max(excess))
-    return expected.quantile(_EXPLAINED, added)
+    return expected.quantile(EXPLAINED, added)
 
 
 def tell_loose(accepted: Accepted, simulated: int, asked: bool) -> tuple[str, ...]:

@@ -18,9 +18,14 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi._tools.real_line import from_real, to_real
-from owlfi.inference.acceptance import explained_distance
 from owlfi.inference.health import tell_few_draws
-from owlfi.inference.prior_runs import measure_distances, simulate_in_chunks, simulate_prior
+from owlfi.inference.prior_runs import simulate_in_chunks, simulate_prior
+from owlfi.inference.yardstick import (
+    Yardstick,
+    check_yardstick,
+    choose_yardstick,
+    expect_yardstick,
+)
 from owlfi.problem.prior import log_prior
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -62,9 +67,13 @@ class Runs(NamedTuple):
     calls: int
 
 
-def _expect_rounds(problem: Problem, rule: Rule, draws: int, rounds: int) -> Expected:
+def _expect_rounds(
+    problem: Problem, rule: Rule, draws: int, rounds: int, discrepancy: str
+) -> Expected:
     first = max(rule.tuning_calls(problem), draws * rule.m + CHECK_CALLS)
-    return Expected(first, first + (rounds - 1) * draws * rule.m)
+    fitted = expect_yardstick(problem, rule, discrepancy)
+    more = first + (rounds - 1) * draws * rule.m
+    return Expected(fitted.needed + first, fitted.in_all + more)
 
 
 @limit_calls(_expect_rounds)
@@ -76,6 +85,7 @@ def sequential_abc(
     draws: int = 500,
     rounds: int = 6,
     keep: int = 200,
+    discrepancy: str = "mmd",
     max_calls: int | None = None,
     progress: bool = False,
 ) -> Posterior:
@@ -84,11 +94,12 @@ def sequential_abc(
     draws: how many parameters are simulated in each round; the first round draws from the prior.
     keep: of all runs, how many with the smallest squared MMD make up the posterior; more where the
         squared MMD of more is no larger than that of 95 of 100 samples of a true model.
+    discrepancy: "mmd", or "efficient", as in `rejection_abc`.
     max_calls: the most rows that the simulator may compute; only whole rounds are made.
     progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
 
-    Raises ValueError for discrete parameters, where fewer than `keep` runs succeed, and for too few
-    calls to make the first round.
+    Raises ValueError for discrete parameters, another discrepancy, where fewer than `keep` runs
+    succeed, and for too few calls to make the first round.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -101,38 +112,44 @@ def sequential_abc(
     """
     problem, rule = as_problem(problem), as_rule(rule)
     problem.prior.check_continuous("sequential_abc")
+    check_yardstick(problem, discrepancy)
     rounds, draws = as_count("rounds", rounds), as_count("draws", draws)
     keep = as_count("keep", keep)
     if not 2 <= keep <= draws:
         raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
     rule_key, key = split_key(key)
     quadrature = rule.quadrature(rule_key, problem)
-    least = Least(keep, explained_distance(problem, quadrature))
-    steps = _run_rounds(key, problem, quadrature, draws, least, rounds)
+    fit_key = fold_key(rule_key, 3)
+    yardstick = choose_yardstick(fit_key, problem, rule, quadrature, discrepancy, progress)
+    least = Least(keep, yardstick.explained(quadrature))
+    steps = _run_rounds(key, problem, yardstick, quadrature, draws, least, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
     best, weights = _choose_best(history[-1], least)
     about: dict[str, Any] = {
-        "method": "sequential ABC",
+        "method": f"sequential ABC{yardstick.method}",
         "thresholds": [least.threshold(runs.distances) for runs in history],
         "simulated": len(history[-1].distances),
         "failed": int(np.isinf(history[-1].distances).sum()),
         "effective_draws": float(1 / np.sum(weights**2)),
     }
     thetas = from_real(as_jax(history[-1].v[best]), problem.prior.bounds)
+    known = problem.warnings
     told = (
-        *problem.warnings,
+        *known,
+        *(text for text in yardstick.warnings if text not in known),
         *quadrature.warnings,
         *tell_interruption(len(history), rounds, "rounds"),
         *tell_lost(about["failed"], about["simulated"]),
         *tell_few_draws(len(best), about["effective_draws"], "give more draws, and more to keep"),
     )
-    names, calls = problem.prior.names, history[-1].calls
+    names, calls = problem.prior.names, yardstick.calls + history[-1].calls
     return announce(Posterior(names, thetas, as_jax(weights), calls, 1, about, told))
 
 
 def _run_rounds(
     key: Key[Array, ""],
     problem: Problem,
+    yardstick: Yardstick,
     quadrature: Quadrature,
     draws: int,
     least: Least,
@@ -155,7 +172,7 @@ def _run_rounds(
             raise KeyboardInterrupt
         v = to_real(made.thetas, ends)
         known = np.concatenate([runs.log_prior, log_prior(problem.prior, v)])
-        found = np.concatenate([runs.distances, measure_distances(problem, made)])
+        found = np.concatenate([runs.distances, yardstick.measure(made)])
         places = np.concatenate([runs.v, v])
         runs = Runs(places, known, found, proposals, runs.calls + made.calls)
         yield runs

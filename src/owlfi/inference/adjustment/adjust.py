@@ -15,16 +15,15 @@ from scipy.special import gammaincc
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
-from owlfi.inference.adjustment.features import Features, choose_features, error_of_design
+from owlfi.inference.adjustment.features import Features, error_of_design
 from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
-from owlfi.inference.prior_runs import measure_distances
+from owlfi.kernels import Kernel
 from owlfi.problem.prior import Prior, log_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
 
 DRAWS = 1000
-_STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
 _SAMPLES = 20  # of the nearest parameters, to know the scatter of rows by
 _REACH = 4  # times the accepted draws, in the widest cloud
 _HALVED, _FEWEST = 5, 40  # sizes of clouds, each half of the last
@@ -57,10 +56,18 @@ class Cloud(NamedTuple):
         return self.centre + xi @ self.root.T
 
 
-class View(NamedTuple):
-    """Runs in the order of their distance by one stretch of k, and clouds of the nearest."""
+class Sight(NamedTuple):
+    """One way to look at runs: how far they are from the data, and what is compared of them."""
 
-    problem: Problem
+    measure: Callable[[Simulations], Float[np.ndarray, " t"]]
+    choose: Callable[[Float[Array, "r m d"]], Features]
+    """The features, by samples of the model near the data."""
+
+
+class View(NamedTuple):
+    """Runs in the order of their distance by one sight, and clouds of the nearest."""
+
+    choose: Callable[[Float[Array, "r m d"]], Features]
     runs: Simulations
     clouds: list[Cloud]
 
@@ -78,7 +85,7 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Features at one stretch of k, their regression over a cloud, and how much they tell."""
+    """Features of one sight, their regression over a cloud, and how much they tell."""
 
     cloud: Cloud
     observed: Float[np.ndarray, " r"]
@@ -133,22 +140,25 @@ def adjust_draws(
 
 
 def view_runs(
-    problem: Problem, runs: Simulations, importance: Float[np.ndarray, " t"], count: int
+    problem: Problem,
+    sights: list[Sight],
+    runs: Simulations,
+    importance: Float[np.ndarray, " t"],
+    count: int,
 ) -> list[View]:
-    """The nearest of some runs, as k and wider kernels see them.
+    """The nearest of some runs, by each sight.
 
     count: how many are accepted.
 
     Raises ValueError where they are too few for a regression.
     """
     views = []
-    for stretch in _STRETCHES:
-        stretched = problem.stretch(stretch)
-        found = measure_distances(stretched, runs)
+    for measure, choose in sights:
+        found = measure(runs)
         nearest = np.argsort(found, kind="stable")[: _REACH * count]
         near = runs.at(nearest)
         clouds = _gather_each(problem, near, found[nearest], importance[nearest], count)
-        views.append(View(stretched, near, clouds))
+        views.append(View(choose, near, clouds))
     return views
 
 
@@ -189,20 +199,19 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
 
 
 def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -> Look:
-    """The stretch of k, the size of the cloud and the degree that tell most of theta.
+    """The sight, the size of the cloud and the degree that tell most of theta.
 
     Of clouds that hold what they tell: narrower ones would cut it off.
     """
     n, widths = len(problem.observed), np.asarray(problem.prior.real_widths())
     most, looks = max(len(widths), n // _ROWS_A_FEATURE), []
-    for stretched, near, clouds in views:
-        samples = near.y[:_SAMPLES] if redrawn is None else redrawn.others
-        features = choose_features(stretched, samples)
+    for choose, near, clouds in views:
+        features = choose(near.y[:_SAMPLES] if redrawn is None else redrawn.others)
         at_draws = features.of(near.y, near.quadrature.weights)
         chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
         known = np.unique(np.concatenate(chosen))
         scatter = features.scatter_of(take_rows(near.y, known)) / n
-        compared = _compare_designs(features, near, redrawn)
+        compared = _compare_designs(problem.data_kernel, features, near, redrawn)
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
             seen = Seen(at_draws[: len(cloud.xi)], some, known_some, *compared)
@@ -212,11 +221,11 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
 
 
 def _compare_designs(
-    features: Features, runs: Simulations, redrawn: Redrawn | None
+    k: Kernel, features: Features, runs: Simulations, redrawn: Redrawn | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the design of the draws would have to give, and how far its choice leaves that open."""
     if redrawn is None:
-        return features.observed, error_of_design(features, runs.quadrature, runs.y[0])
+        return features.observed, error_of_design(features, k, runs.quadrature, runs.y[0])
     own = features.of(redrawn.own, np.asarray(runs.quadrature.weights))[0]
     others = features.of(redrawn.others, redrawn.weights)
     return features.observed + own - others.mean(0), others.var(0, ddof=1) / len(others)
