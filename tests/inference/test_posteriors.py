@@ -20,8 +20,14 @@ from gaussian import (
 )
 from owlfi import Normal, Problem, Simulator, VStatistic
 from owlfi._tools.real_line import from_real, to_real
+from owlfi.inference.chains import draw_starts
 from owlfi.inference.fit import find_minimum
-from owlfi.inference.learning_rate import calibrated_beta, match_covariance, mode_of
+from owlfi.inference.learning_rate import (
+    calibrated_beta,
+    match_covariance,
+    mode_of,
+    real_covariance,
+)
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
@@ -273,7 +279,7 @@ def test_no_draws_lie_where_the_prior_is_zero():
     fit = find_minimum("mmd_bayes", KEY, problem, RULE)
     random, ends = np.random.default_rng(0), fit.objective.ends
     drawn = jnp.asarray(end - 0.3 * error * np.abs(random.normal(size=(2, 300, 1))))
-    v, beta = np.asarray(to_real(drawn, ends)), calibrated_beta(fit.sandwich)
+    v, beta = np.asarray(to_real(drawn, ends)), calibrated_beta(fit.sandwich) / 0.3**2
     moved = from_real(jnp.asarray(match_covariance(mode_of(fit), problem.prior, beta, v)), ends)
     assert (moved < end).all()
     assert moved.std() > 2 * drawn.std()
@@ -283,6 +289,28 @@ def test_an_estimate_where_the_prior_is_zero_is_told():
     problem, _ = gaussian_below(-0.1)
     with pytest.warns(owlfi.HealthWarning, match="density of the prior is 0 at the estimate"):
         owlfi.minimum_distance(KEY, problem, RULE)
+
+
+def test_chains_begin_where_the_prior_is_not_zero():
+    """Four standard errors beyond the estimate nothing is drawn around it that could be one."""
+    problem, end = gaussian_below(-4 * exact_standard_error(gaussian_problem()))
+    mode = mode_of(find_minimum("mmd_bayes", KEY, problem, RULE))
+    starts = draw_starts(KEY, problem.prior, *real_covariance(mode), 4)
+    thetas = np.asarray(from_real(jnp.asarray(starts), problem.prior.bounds))
+    assert ((thetas < end) & (thetas > end - 0.5)).all()  # the nearest of 1,000 over 20 units
+    assert len(np.unique(thetas)) == 4
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_draws_of_a_prior_that_is_zero_at_the_estimate_have_its_tail():
+    """Two errors below the estimate, a normal tail: its mean is 2.373 errors below."""
+    error = exact_standard_error(gaussian_problem())
+    problem, end = gaussian_below(-2 * error)
+    found = owlfi.pseudo_marginal(KEY, problem, RULE, draws=1500, chains=4, designs=2)
+    assert (np.asarray(found.draws) < end).all()
+    away = (exact_estimate(gaussian_problem()) - found.mean[0]) / error
+    assert abs(away - 2.373) < 0.2
+    assert found.about["acceptance"] > 0.05
 
 
 def test_rough_simulators_are_served_by_regression():

@@ -104,23 +104,31 @@ def match_covariance(
 
     Those around the mode are mapped by A with A C Aᵀ = Σ (Ribatet, Cooley and Davison 2012), C
     their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
-    the mode belong to another one, and stay. A move to where the prior is 0 is refused as by
-    Metropolis: the draw before counts again.
+    the mode belong to another one, and stay. Where a prior that is 0 cuts draws off, C is that of
+    the mode without it, and a move to there is refused as by Metropolis: the draw before counts
+    again.
     """
     at, covariance = (np.asarray(array) for array in real_covariance(mode))
     known = np.diag((_QUARTILES / mode.widths) ** 2)
     wanted = np.linalg.inv(np.linalg.inv(covariance) + known)
     flat = v.reshape(-1, v.shape[-1])
-    drawn = beta * _real_hessian(mode) + known
-    near = _are_near(drawn, flat - _pull(prior, at, np.linalg.inv(drawn), known))
+    drawn = np.linalg.inv(beta * _real_hessian(mode) + known)
+    centre = _pull(prior, at, drawn, known)
+    near = _are_near(np.linalg.inv(drawn), flat - centre)
     if near.sum() < _FEWEST * len(at):
         return v
-    found = np.cov(flat[near].T).reshape(wanted.shape)
-    turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(found))
     estimate = np.asarray(to_real(as_jax(mode.theta), mode.ends))
-    moved = _pull(prior, estimate, wanted, known) + (flat - flat[near].mean(0)) @ turn.T
-    moved = np.where(near[:, None], moved, flat)
-    refused = prior.excludes(from_real(as_jax(moved), prior.bounds)).reshape(v.shape[:-1])
+    end = _pull(prior, estimate, wanted, known)
+
+    def move(centre: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(covariance))
+        moved = np.where(near[:, None], end + (flat - centre) @ turn.T, flat)
+        return moved, prior.excludes(from_real(as_jax(moved), prior.bounds))
+
+    moved, refused = move(flat[near].mean(0), np.cov(flat[near].T).reshape(wanted.shape))
+    if refused.any():
+        moved, refused = move(centre, drawn)
+    refused = refused.reshape(v.shape[:-1])
     return v if refused.all(1).any() else _repeat_before(moved.reshape(v.shape), refused)
 
 

@@ -22,7 +22,7 @@ from owlfi._tools.keys import split_key
 from owlfi._tools.libraries import blackjax
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import collect, split_chunks
-from owlfi.inference.chains import join_chains
+from owlfi.inference.chains import draw_starts, join_chains
 from owlfi.inference.efficient.quasi_likelihood import QuasiLikelihood, quasi_likelihood
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.expected_calls import expect_fit, need_fit
@@ -133,8 +133,9 @@ def mmd_bayes(
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     rate = choose_beta(begin.mode, beta)
     target = Target(begin.objective, problem.prior, jnp.array(rate))
-    start = _draw_starts(start_key, *real_covariance(begin.mode), chains)
-    now, taken = _warm_up(warm_key, target, *start, warmup)
+    v, covariance = real_covariance(begin.mode)
+    starts = as_jax(draw_starts(start_key, problem.prior, v, covariance, chains))
+    now, taken = _warm_up(warm_key, target, starts, covariance, warmup)
     take_calls(int(taken) * fit.objective.m)
     parts = split_chunks(draws, _CHUNK)
 
@@ -148,15 +149,15 @@ def mmd_bayes(
             yield made
 
     done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
-    v = np.concatenate([made.v for made in done], 1)
-    v = match_covariance(begin.mode, problem.prior, rate, v) if beta is None else v
+    drawn = np.concatenate([made.v for made in done], 1)
+    drawn = match_covariance(begin.mode, problem.prior, rate, drawn) if beta is None else drawn
     evaluations = int(taken) + sum(int(made.simulated) for made in done)
-    divergent = sum(int(made.divergent) for made in done) / v[..., 0].size
+    divergent = sum(int(made.divergent) for made in done) / drawn[..., 0].size
     about = {"method": begin.method, "beta": rate, "divergent": divergent}
     calls = begin.calls + (0 if fit.rough else evaluations * fit.objective.m)
-    stopped = tell_interruption(v.shape[1], draws, "draws of each chain")
+    stopped = tell_interruption(drawn.shape[1], draws, "draws of each chain")
     told = (*begin.warnings, *stopped, *tell_divergent(divergent))
-    return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
+    return announce(join_chains(problem.prior, as_jax(drawn), calls, about, told))
 
 
 class _Begin(NamedTuple):
@@ -212,14 +213,6 @@ class Target(eqx.Module):
     def __call__(self, v: Float[Array, " p"]) -> Float[Array, ""]:
         value = self.prior.real_log_density(v) - self.beta * self.objective.at(v)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
-
-
-@compile_quickly
-def _draw_starts(
-    key: Key[Array, ""], v: Array, covariance: Array, chains: int
-) -> tuple[Array, Array]:
-    noise = jax.random.normal(key, (chains, v.shape[0]))
-    return v[None] + noise @ jnp.linalg.cholesky(covariance).T, covariance
 
 
 @compile_quickly

@@ -16,9 +16,9 @@ from scipy.special import ndtr
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
-from owlfi._tools.keys import numpy_generator, split_key
+from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
-from owlfi.inference.chains import join_chains
+from owlfi.inference.chains import draw_starts, join_chains
 from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import find_minimum
 from owlfi.inference.learning_rate import (
@@ -110,6 +110,7 @@ def pseudo_marginal(
     designs, warmup = as_count("designs", designs), draws // 5
     check_beta(beta)
     fit_key, bank_key, key = split_key(key, 3)
+    start_key = fold_key(key, 1)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     mode, random = mode_of(fit), numpy_generator(key)
     rate = choose_beta(mode, beta)
@@ -118,6 +119,7 @@ def pseudo_marginal(
     centre, covariance = (np.asarray(array) for array in real_covariance(mode))
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
     log_density = _log_density(problem, rate, noise)
+    starts = draw_starts(start_key, problem.prior, as_jax(centre), as_jax(covariance), chains)
 
     def step(state: State) -> State:
         v = state.v + jumps @ random.standard_normal(len(centre))
@@ -127,8 +129,8 @@ def pseudo_marginal(
         return proposed if better else state
 
     def steps() -> Iterator[list[State]]:
-        firsts = [noise.first(random) for _ in range(chains)]
-        states = [State(centre, design, log_density(centre, design)) for design in firsts]
+        begun = [(v, noise.first(random)) for v in starts]
+        states = [State(v, design, log_density(v, design)) for v, design in begun]
         for _ in range(warmup + draws):
             states = [step(state) for state in states]
             yield states
