@@ -258,6 +258,10 @@ def test_adjustment_with_few_draws_is_tame_or_refused():
     assert (jnp.abs(moved.draws - plain.mean[None]) < 2 * reach[None]).all()
     with pytest.raises(ValueError, match=r"adjust=True needs draws worth 5.*the 4 accepted"):
         accept(problem, runs, share=0.02, adjust=True)
+    with pytest.warns(owlfi.HealthWarning, match=r"not adjusted: adjust=True needs draws worth 5"):
+        kept = owlfi.rejection_abc(KEY, problem, rule, draws=200, share=0.02, adjust=True)
+    assert len(kept.draws) == 4
+    assert not kept.about["adjusted"]
 
 
 def test_discrete_parameters_are_not_adjusted():

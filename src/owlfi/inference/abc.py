@@ -22,7 +22,14 @@ from owlfi.inference.acceptance import (
     accept_nearest,
     tell_loose,
 )
-from owlfi.inference.adjustment.adjust import Adjusted, Redrawn, View, adjust_draws, view_runs
+from owlfi.inference.adjustment.adjust import (
+    Adjusted,
+    Redrawn,
+    TooFewDrawsError,
+    View,
+    adjust_draws,
+    view_runs,
+)
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
@@ -75,7 +82,8 @@ def rejection_abc(
 
     draws: how many parameters are simulated, those included at which the rule was tuned.
     share, threshold, adjust, on_failure: see `accept`. An adjustment also simulates 16 to 64
-        designs of the rule at one theta, to know what the choice of the points adds.
+        designs of the rule at one theta, to know what the choice of the points adds; where too few
+        are accepted for one, the draws are those without it, and a warning says so.
     discrepancy: "mmd", or "efficient", as in `minimum_distance`, by which the data are fitted
         first. Distances are then twice the log ratio of quasi-likelihoods to the estimate's, and
         parameters up to the 95% quantile of chi-squared are as good as the nearest.
@@ -116,7 +124,10 @@ def rejection_abc(
     if not adjust:
         return announce(selected.posterior(problem))
     random = numpy_generator(fold_key(rule_key, 1))
-    views = selected.view(problem)
+    try:
+        views = selected.view(problem)
+    except TooFewDrawsError as refusal:  # what is simulated is not lost
+        return announce(selected.posterior(problem, unadjusted=str(refusal)))
     first = adjust_draws(random, problem, views)
     redrawn, made = _redraw(fold_key(rule_key, 2), problem, rule, selected.runs, first)
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
@@ -186,21 +197,29 @@ class _Selected(NamedTuple):
         return view_runs(problem, sights, runs, np.asarray(importance), count)
 
     def posterior(
-        self, problem: Problem, adjusted: Adjusted | None = None, calls: int = 0
+        self,
+        problem: Problem,
+        adjusted: Adjusted | None = None,
+        calls: int = 0,
+        unadjusted: str = "",
     ) -> Posterior:
         thetas, weights = take_rows(self.runs.thetas, self.accepted.kept), self.accepted.weights
-        about, known = self.about, problem.warnings
+        about, known = self.about | {"adjusted": adjusted is not None}, problem.warnings
         fitted = [text for text in self.yardstick.warnings if text not in known]
         told = (*known, *fitted, *self.runs.quadrature.warnings, *self.runs.warnings)
         if adjusted is None:
             remedy = "simulate more parameters, or accept a larger share of them"
             few = tell_few_draws(len(weights), about["effective_draws"], remedy)
-            told = (*told, *few, *self.loose)
+            told = (*told, *few, *self.loose, *_tell_unadjusted(unadjusted))
         else:
             thetas, about = adjusted.thetas, about | adjusted.about
             weights, told = np.full(len(thetas), 1 / len(thetas)), (*told, *adjusted.warnings)
         calls += self.runs.calls + self.yardstick.calls
         return Posterior(problem.prior.names, thetas, as_jax(weights), calls, 1, about, told)
+
+
+def _tell_unadjusted(why: str) -> tuple[str, ...]:
+    return (f"these draws are not adjusted: {why}",) if why else ()
 
 
 def _check(problem: Problem, cut: Cut, adjust: bool, on_failure: str) -> None:
@@ -235,7 +254,6 @@ def _select(
         "method": f"ABC{yardstick.method}",
         **accepted.about(len(failed)),
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
-        "adjusted": adjust,
     }
     loose = tell_loose(accepted, len(failed), cut != Cut())
     return _Selected(runs, yardstick, accepted, about, loose)

@@ -111,6 +111,10 @@ class Redrawn(NamedTuple):
     weights: Float[np.ndarray, "r m"]
 
 
+class TooFewDrawsError(ValueError):
+    """The accepted draws are too few for a regression."""
+
+
 class Adjusted(NamedTuple):
     """The draws, what is known of them, and what is wrong."""
 
@@ -150,7 +154,7 @@ def view_runs(
 
     count: how many are accepted.
 
-    Raises ValueError where they are too few for a regression.
+    Raises TooFewDrawsError where they are too few for a regression.
     """
     views = []
     for measure, choose in sights:
@@ -167,12 +171,12 @@ def _gather_each(
 ) -> list[Cloud]:
     """Some times the accepted draws, and fewer and fewer of the nearest while they are enough.
 
-    Raises ValueError where the accepted ones are too few for a regression.
+    Raises TooFewDrawsError where the accepted ones are.
     """
     v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
     worth = float(1 / np.sum(_weigh(found[:count], importance[:count]) ** 2))
     if worth < draws_needed(p := v.shape[1]):
-        raise ValueError(
+        raise TooFewDrawsError(
             f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
             f"{count} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
             "more, accept a larger share, or leave adjust out"
