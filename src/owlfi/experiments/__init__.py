@@ -15,6 +15,7 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "convergence": "convergence.CONVERGENCE",
     "beyond": "beyond.BEYOND",
     "gradients": "gradients.GRADIENTS",
+    "dimensions": "dimensions.DIMENSIONS",
     "figure4": "figure4.FIGURE4",
     "accuracy": "accuracy.ACCURACY",
     "efficiency": "efficiency.EFFICIENCY",

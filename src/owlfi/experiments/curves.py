@@ -11,7 +11,13 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from owlfi.experiments.experiment import Record, Table, group
 
 NOTE = "Median excess over the repeats: the squared MMD of weighted simulations to their law."
-_STYLES = (("0.45", "o--"), ("C0", "s-"), ("C1", "^-."), ("C2", "D:"))  # clear without colour, too
+_STYLES = (  # clear without colour, too
+    ("0.45", "o--"),
+    ("C0", "s-"),
+    ("C1", "^-."),
+    ("C2", "D:"),
+    ("C3", "v--"),
+)
 
 
 def make_point(series: str, x: float, excess: list[float], **more: Any) -> Record:
