@@ -1,14 +1,18 @@
 """What tuned weights and adaptive points bring, on the models of the paper."""
 
+from unittest.mock import ANY
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from owlfi.experiments import beyond
+from owlfi.experiments import EXPERIMENTS, beyond, dimensions
 from owlfi.experiments.experiment import Plan
 from owlfi.weights.certificate import UNSEEN_TAILS
 
 CHOSEN = ("learned", "adaptive")
+KEY = jax.random.key(0)
 
 
 def record(model, m, scale):
@@ -68,3 +72,33 @@ def test_tuned_weights_and_adaptive_points_keep_what_they_promise(name, monkeypa
         told = summary["tails_median"] > UNSEEN_TAILS  # that the error is uncertain
         if summary["excess_median"] > 1e-10 and not told:
             assert 1 / 3 <= summary["certificate_ratio"] <= 3
+
+
+# Dimensions
+
+
+@pytest.mark.parametrize("steps", [5, 10, 300])
+def test_prices_have_one_law_whatever_the_number_of_increments(steps):
+    """Their logarithms are normal, with variance volatility² t and drift less half of it."""
+    model = dimensions.price(steps)
+    theta = jnp.array(model.theta)
+    times = np.arange(1, 6) / 5
+
+    def follow(u):
+        return jnp.log(model.rows(theta, u[None]))[0]
+
+    still, linear = follow(jnp.zeros(steps)), jax.jacfwd(follow)(jnp.zeros(steps))
+    np.testing.assert_allclose(still, (0.05 - 0.5**2 / 2) * times, rtol=1e-12)
+    covariance = 0.5**2 * np.minimum(times[:, None], times[None])
+    np.testing.assert_allclose(linear @ linear.T, covariance, rtol=1e-12)
+
+
+def test_errors_against_the_dimension_go_on_where_they_stopped():
+    experiment, plan = EXPERIMENTS["dimensions"], Plan(1, quick=True)
+    assert experiment.steps(plan) == 15
+    first = next(experiment.run(KEY, plan))
+    assert first == {"series": "independent, equal weights", "x": 10, "excess": ANY, "pilot": 0}
+    again = next(experiment.run(KEY, plan, 1))
+    assert 0 < again["excess"] < first["excess"]
+    (cell,) = experiment.arrange([first, first])
+    assert cell["median"] == first["excess"]
