@@ -23,7 +23,7 @@ from owlfi.experiments.trust.estimates import fit_one, measure_coverage
 from owlfi.experiments.trust.methods import fit_by
 from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.experiments.trust.smooth import copula_log_likelihood
-from owlfi.inference.acceptance import explained_distance
+from owlfi.inference.acceptance import Explained, explain_distances
 from owlfi.inference.adjustment.adjust import Cloud, spread_within
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.noise import Gaps
@@ -91,12 +91,12 @@ def test_failed_simulations_are_recorded_and_never_kept():
 
     model = Simulator(fails_above_one, Normal(), ["mean"], prior=problem.prior)
     failing = Problem(model, problem.observed, data_kernel=problem.data_kernel)
-    with pytest.warns(HealthWarning, match=r"of 300 parameters a simulation failed, and none"):
-        posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=300, share=0.5)
+    with pytest.warns(HealthWarning, match=r"of 600 parameters a simulation failed, and none"):
+        posterior = owlfi.rejection_abc(KEY, failing, VStatistic(40), draws=600, share=0.1)
     assert np.all(np.asarray(posterior.draws) <= 1)
     failed = np.array(posterior.about["failed"])
     assert len(failed) > 50
-    assert [f"At {len(failed)} of 300" in told for told in posterior.warnings] == [True]
+    assert [f"At {len(failed)} of 600" in told for told in posterior.warnings] == [True]
     assert np.all(failed > 1)
 
 
@@ -208,9 +208,8 @@ def test_sequential_thresholds_fall_and_draws_concentrate():
     posterior = owlfi.sequential_abc(KEY, problem, RULE, **options)
     thresholds = posterior.about["thresholds"]
     assert np.all(np.diff(thresholds) <= 0)
-    assert (
-        thresholds[0] > thresholds[-1] == explained_distance(problem, RULE.quadrature(KEY, problem))
-    )
+    explained = explain_distances(problem, RULE.quadrature(KEY, problem))
+    assert thresholds[0] > thresholds[-1] == explained.quantile
     assert posterior.calls == 4 * 200 * 64 + CHECK_CALLS
     assert_allclose(posterior.weights.sum(), 1)
     assert posterior.sd[0] < 0.6
@@ -313,10 +312,41 @@ def test_what_the_observations_explain_is_kept_whole():
     problem = Problem(model, old.observed, data_kernel=old.data_kernel)
     made = simulate(model, narrow.sample(KEY, 400), RULE.quadrature(KEY, problem))
     posterior = accept(problem, made)
-    floor = explained_distance(problem, made.quadrature)
+    floor = explain_distances(problem, made.quadrature).quantile
     assert len(posterior.draws) == np.sum(measure_distances(problem, made) <= floor) > 100
     assert posterior.about["threshold_because"] == "the observations explain as much"
     assert posterior.warnings == ()
+
+
+def test_data_that_fit_badly_by_chance_leave_as_much_open_as_others():
+    explained = Explained(mean=2.0, quantile=5.0)
+    assert explained.floor(np.array([1.5, 9.0])) == 5.0
+    assert explained.floor(np.array([6.0, 9.0])) == 9.0
+
+
+def far_and_wide():
+    """A prior of which k, at the lengthscale of the data, sees a four-hundredth."""
+    old = gaussian_problem()
+    prior = Prior(mean=owlfi.Uniform(-1000.0, 1000.0))
+    model = Simulator(old.simulator.generator, Normal(), prior.names, prior=prior)
+    return Problem(model, old.observed, data_kernel=old.data_kernel)
+
+
+def test_k_is_stretched_until_it_sees_what_is_accepted():
+    """Of 500 thetas k sees one or two; the others are all equally far, and any might be kept."""
+    problem = far_and_wide()
+    posterior = owlfi.rejection_abc(KEY, problem, RULE, draws=500)
+    assert posterior.about["stretched"] >= 64
+    assert np.abs(np.asarray(posterior.draws) - 1.3).max() < 300  # the nearest fifth
+    with pytest.warns(HealthWarning, match="that which of them is nearest is chance"):
+        owlfi.rejection_abc(KEY, problem, RULE, draws=500, share=0.2)
+
+
+def test_sequences_close_in_from_where_k_sees_nothing():
+    posterior = owlfi.sequential_abc(KEY, far_and_wide(), RULE, rounds=8)
+    assert posterior.about["stretched"] == 1
+    assert abs(posterior.mean[0] - 1.3) < 0.5
+    assert posterior.sd[0] < 1
 
 
 def test_weights_are_tuned_to_the_nearest_parameter_where_asked():

@@ -38,7 +38,9 @@ from owlfi.inference.yardstick import (
     check_yardstick,
     choose_yardstick,
     expect_yardstick,
+    look_sharply,
     measure_by_mmd,
+    tell_unseen,
 )
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
@@ -150,7 +152,9 @@ def accept(
         `simulations.importance`, those that make up this share of the prior, the last in part.
     threshold: the largest squared MMD to keep. Where neither is given: 5%, at least 100 parameters
         (half of fewer than 200), and all whose squared MMD is no larger than that of 95 of 100
-        samples of a true model; `about["threshold_because"]` says which of these it was.
+        samples of a true model; `about["threshold_because"]` says which of these it was. Where k
+        does not see most of these from the data, it is stretched by factors of 2 until it does;
+        `about["stretched"]` says how far.
     adjust: 1,000 draws of what the accepted runs say of theta by a regression of their mean
         embedding on theta, with the noise that as many observations have, inside the accepted
         cloud; `about["support"]` says how many runs it rests on.
@@ -187,6 +191,7 @@ class _Selected(NamedTuple):
     yardstick: Yardstick
     accepted: Accepted
     about: dict[str, Any]
+    unseen: tuple[str, ...]
     loose: tuple[str, ...]
 
     def view(self, problem: Problem) -> list[View]:
@@ -206,7 +211,7 @@ class _Selected(NamedTuple):
         thetas, weights = take_rows(self.runs.thetas, self.accepted.kept), self.accepted.weights
         about, known = self.about | {"adjusted": adjusted is not None}, problem.warnings
         fitted = [text for text in self.yardstick.warnings if text not in known]
-        told = (*known, *fitted, *self.runs.quadrature.warnings, *self.runs.warnings)
+        told = (*known, *fitted, *self.runs.quadrature.warnings, *self.runs.warnings, *self.unseen)
         if adjusted is None:
             remedy = "simulate more parameters, or accept a larger share of them"
             few = tell_few_draws(len(weights), about["effective_draws"], remedy)
@@ -243,20 +248,31 @@ def _select(
     runs = without_failures(
         simulations, failed, on_failure=on_failure, base_kernel=base_kernel, measure=measure
     )
-    found = yardstick.measure(runs)
     importance = None if runs.importance is None else np.asarray(runs.importance)
     wanted = FEWEST
     if adjust:  # it looks at fewer of them, too
         wanted = max(FEWEST, 4 * draws_needed(len(problem.prior.names), 3))
-    floor = yardstick.explained(runs.quadrature)
-    accepted = accept_nearest(cut, found, len(failed), importance, floor, wanted)
+
+    def look(yardstick: Yardstick) -> Accepted:
+        found, explained = yardstick.measure(runs), yardstick.explain(runs.quadrature)
+        return accept_nearest(cut, found, len(failed), importance, explained, wanted)
+
+    def share_seen(yardstick: Yardstick, accepted: Accepted) -> float:
+        return float(yardstick.sees(runs.at(accepted.kept)).mean())
+
+    if cut == Cut():
+        yardstick, accepted = look_sharply(yardstick, look, share_seen)
+    else:  # what was asked for is by k as it is
+        accepted = look(yardstick)
     about = {
         "method": f"ABC{yardstick.method}",
         **accepted.about(len(failed)),
+        "stretched": yardstick.stretched,
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
     }
+    unseen = tell_unseen(share_seen(yardstick, accepted))
     loose = tell_loose(accepted, len(failed), cut != Cut())
-    return _Selected(runs, yardstick, accepted, about, loose)
+    return _Selected(runs, yardstick, accepted, about, unseen, loose)
 
 
 def _retune(problem: Problem, runs: Simulations) -> Simulations:

@@ -23,6 +23,20 @@ EXPLAINED = 0.95
 _LOOSE = 0.3  # of the prior draws
 
 
+class Explained(NamedTuple):
+    """Distances of samples of a true model: their mean, and what 95 of 100 do not exceed."""
+
+    mean: float
+    quantile: float
+
+    def floor(self, found: Float[np.ndarray, " t"]) -> float:
+        """Up to where parameters at these distances are as good as the nearest.
+
+        Data that fit badly by chance would else leave nothing open of a true model.
+        """
+        return max(self.quantile, float(found.min()) + self.quantile - self.mean)
+
+
 class Cut(NamedTuple):
     """What was asked for: at most one of a share and a threshold, or neither."""
 
@@ -68,13 +82,13 @@ def accept_nearest(
     found: Float[np.ndarray, " t"],
     simulated: int,
     importance: np.ndarray | None,
-    floor: float,
+    explained: Explained,
     wanted: int,
 ) -> Accepted:
     """Those that a cut leaves of parameters at these distances.
 
     simulated: how many there were with those that failed.
-    floor: the squared MMD that observations of a true model explain.
+    explained: the distances that observations of a true model explain.
     wanted: how many to keep where nothing is asked for, if there are twice as many.
 
     Raises ValueError for a threshold that accepts nothing.
@@ -89,7 +103,7 @@ def accept_nearest(
         return _accept_mass(share, found, order, mass, f"{cut.share:.0%} were asked for")
     rows = min(max(min(wanted, simulated // 2), 1), len(found))
     number = max(round(SHARE * simulated), float(np.sum(mass[order[:rows]])))
-    nearest = order[before < number]
+    nearest, floor = order[before < number], explained.floor(found)
     if found[nearest[-1]] < floor:
         return _accept_below(floor, found, order, mass, "the observations explain as much")
     many = f"{number:,.0f}" if importance is None else f"{number / simulated:.0%} of the prior"
@@ -121,13 +135,13 @@ def _accept_mass(
     return Accepted(kept, weights / total, float(found[kept[-1]]), because, float(total))
 
 
-def explained_distance(problem: Problem, quadrature: Quadrature) -> float:
-    """The squared MMD that 95 of 100 samples of a true model do not exceed, its points included."""
+def explain_distances(problem: Problem, quadrature: Quadrature) -> Explained:
+    """The squared MMDs of samples of a true model, with what the points add."""
     expected, n, excess = expect_squared_mmd(problem), len(problem.observed), quadrature.excess
     if quadrature.unbiased:
-        return expected.quantile(EXPLAINED, 0.0) - expected.mean
+        return Explained(0.0, expected.quantile(EXPLAINED, 0.0) - expected.mean)
     added = expected.mean * n / quadrature.m if excess is None else float(np.max(excess))
-    return expected.quantile(EXPLAINED, added)
+    return Explained(expected.mean + max(added, 0.0), expected.quantile(EXPLAINED, added))
 
 
 def tell_loose(accepted: Accepted, simulated: int, asked: bool) -> tuple[str, ...]:

@@ -133,9 +133,7 @@ def mmd_bayes(
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     rate = choose_beta(begin.mode, beta)
     target = Target(begin.objective, problem.prior, jnp.array(rate))
-    v, covariance = real_covariance(begin.mode)
-    starts = as_jax(draw_starts(start_key, problem.prior, v, covariance, chains))
-    now, taken = _warm_up(warm_key, target, starts, covariance, warmup)
+    now, taken = _begin_chains(start_key, warm_key, target, begin.mode, chains, warmup)
     take_calls(int(taken) * fit.objective.m)
     parts = split_chunks(draws, _CHUNK)
 
@@ -213,6 +211,20 @@ class Target(eqx.Module):
     def __call__(self, v: Float[Array, " p"]) -> Float[Array, ""]:
         value = self.prior.real_log_density(v) - self.beta * self.objective.at(v)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+
+def _begin_chains(
+    start_key: Key[Array, ""],
+    warm_key: Key[Array, ""],
+    target: Target,
+    mode: Mode,
+    chains: int,
+    warmup: int,
+) -> tuple[Chains, Array]:
+    """Chains that are warm, and how often that simulated all points."""
+    v, covariance = real_covariance(mode)
+    starts = draw_starts(start_key, target.prior, v, covariance, chains)
+    return _warm_up(warm_key, target, as_jax(starts), covariance, warmup)
 
 
 @compile_quickly

@@ -110,16 +110,14 @@ def pseudo_marginal(
     designs, warmup = as_count("designs", designs), draws // 5
     check_beta(beta)
     fit_key, bank_key, key = split_key(key, 3)
-    start_key = fold_key(key, 1)
     fit = find_minimum("pseudo_marginal", fit_key, problem, rule, progress=progress)
     mode, random = mode_of(fit), numpy_generator(key)
-    rate = choose_beta(mode, beta)
-    smooth = fit.regressed if beta is None else None
+    rate, smooth = choose_beta(mode, beta), fit.regressed if beta is None else None
     noise = _choose_noise(bank_key, problem, rule, fit.objective, designs, smooth)
-    centre, covariance = (np.asarray(array) for array in real_covariance(mode))
-    jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(covariance)
+    centre, covariance = real_covariance(mode)
+    starts = draw_starts(fold_key(key, 1), problem.prior, centre, covariance, chains)
+    jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(np.asarray(covariance))
     log_density = _log_density(problem, rate, noise)
-    starts = draw_starts(start_key, problem.prior, as_jax(centre), as_jax(covariance), chains)
 
     def step(state: State) -> State:
         v = state.v + jumps @ random.standard_normal(len(centre))

@@ -18,6 +18,7 @@ from owlfi._tools.checks import as_count
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi._tools.real_line import from_real, to_real
+from owlfi.inference.acceptance import Explained
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import simulate_in_chunks, simulate_prior
 from owlfi.inference.yardstick import (
@@ -25,11 +26,13 @@ from owlfi.inference.yardstick import (
     check_yardstick,
     choose_yardstick,
     expect_yardstick,
+    look_sharply,
+    tell_unseen,
 )
 from owlfi.problem.prior import log_prior
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.simulations import CHECK_CALLS, Simulations
 from owlfi.problem.spending import Expected, afford, limit_calls
 from owlfi.problem.without_failures import tell_lost
 from owlfi.results import Posterior, announce
@@ -48,23 +51,41 @@ class Cloud(NamedTuple):
 
 
 class Least(NamedTuple):
-    """How many runs are kept at least, and the squared MMD up to which all are."""
+    """How many runs are kept at least, and the distances up to which all are."""
 
     keep: int
-    floor: float
+    explained: Explained
 
     def threshold(self, distances: Float[np.ndarray, " t"]) -> float:
-        return max(self.floor, float(np.sort(distances)[self.keep - 1]))
+        return max(self.explained.floor(distances), float(np.sort(distances)[self.keep - 1]))
 
 
 class Runs(NamedTuple):
-    """All runs so far: places on the real line, squared MMD, the proposals that chose them."""
+    """All runs so far: places on the real line, how far they are, what chose and what measured."""
 
+    made: Simulations
     v: Float[np.ndarray, "t p"]
     log_prior: Float[np.ndarray, " t"]
-    distances: Float[np.ndarray, " t"]
     proposals: tuple[Cloud, ...]
-    calls: int
+    yardstick: Yardstick
+    distances: Float[np.ndarray, " t"]
+    least: Least
+
+    @property
+    def threshold(self) -> float:
+        return self.least.threshold(self.distances)
+
+    @property
+    def nearest(self) -> np.ndarray:
+        """The places of those that are kept."""
+        order = np.argsort(self.distances, kind="stable")
+        near = (self.distances <= self.threshold) & np.isfinite(self.distances)
+        return order[: near.sum()]
+
+    @property
+    def share_seen(self) -> float:
+        """Of those that are kept."""
+        return float(self.yardstick.sees(self.made.at(self.nearest)).mean())
 
 
 def _expect_rounds(
@@ -93,7 +114,9 @@ def sequential_abc(
 
     draws: how many parameters are simulated in each round; the first round draws from the prior.
     keep: of all runs, how many with the smallest squared MMD make up the posterior; more where the
-        squared MMD of more is no larger than that of 95 of 100 samples of a true model.
+        squared MMD of more is no larger than that of 95 of 100 samples of a true model. While k
+        does not see most of these from the data, it is stretched by factors of 2 until it does;
+        `about["stretched"]` says how far it is at the end.
     discrepancy: "mmd", or "efficient", as in `rejection_abc`.
     max_calls: the most rows that the simulator may compute; only whole rounds are made.
     progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
@@ -121,18 +144,19 @@ def sequential_abc(
     quadrature = rule.quadrature(rule_key, problem)
     fit_key = fold_key(rule_key, 3)
     yardstick = choose_yardstick(fit_key, problem, rule, quadrature, discrepancy, progress)
-    least = Least(keep, yardstick.explained(quadrature))
-    steps = _run_rounds(key, problem, yardstick, quadrature, draws, least, rounds)
+    steps = _run_rounds(key, problem, yardstick, quadrature, draws, keep, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
-    best, weights = _choose_best(history[-1], least)
+    last = history[-1]
+    best, weights = _choose_best(last)
     about: dict[str, Any] = {
         "method": f"sequential ABC{yardstick.method}",
-        "thresholds": [least.threshold(runs.distances) for runs in history],
-        "simulated": len(history[-1].distances),
-        "failed": int(np.isinf(history[-1].distances).sum()),
+        "thresholds": [runs.threshold for runs in history],
+        "stretched": last.yardstick.stretched,
+        "simulated": len(last.distances),
+        "failed": int(np.isinf(last.distances).sum()),
         "effective_draws": float(1 / np.sum(weights**2)),
     }
-    thetas = from_real(as_jax(history[-1].v[best]), problem.prior.bounds)
+    thetas = from_real(as_jax(last.v[best]), problem.prior.bounds)
     known = problem.warnings
     told = (
         *known,
@@ -140,9 +164,10 @@ def sequential_abc(
         *quadrature.warnings,
         *tell_interruption(len(history), rounds, "rounds"),
         *tell_lost(about["failed"], about["simulated"]),
+        *tell_unseen(last.share_seen),
         *tell_few_draws(len(best), about["effective_draws"], "give more draws, and more to keep"),
     )
-    names, calls = problem.prior.names, yardstick.calls + history[-1].calls
+    names, calls = problem.prior.names, yardstick.calls + last.made.calls
     return announce(Posterior(names, thetas, as_jax(weights), calls, 1, about, told))
 
 
@@ -152,49 +177,65 @@ def _run_rounds(
     yardstick: Yardstick,
     quadrature: Quadrature,
     draws: int,
-    least: Least,
+    keep: int,
     rounds: int,
 ) -> Iterator[Runs]:
     """All runs so far, after each round."""
-    ends, p = problem.prior.bounds, len(problem.prior.names)
-    random = numpy_generator(fold_key(key, rounds))
-    runs = Runs(np.zeros((0, p)), np.zeros(0), np.zeros(0), (), 0)
-    for number in range(rounds):
-        proposals = runs.proposals
-        if number == 0:
-            made = simulate_prior(key, problem, quadrature, draws)
-        else:
-            afford(1, draws * len(quadrature.points))
-            proposals = (*proposals, _propose(runs, least))
-            thetas = from_real(as_jax(_draw(random, proposals[-1], draws)), ends)
-            made = simulate_in_chunks(problem, thetas, quadrature, check=False)
-        if len(made.thetas) < draws:  # weights are those of whole rounds
-            raise KeyboardInterrupt
-        v = to_real(made.thetas, ends)
-        known = np.concatenate([runs.log_prior, log_prior(problem.prior, v)])
-        found = np.concatenate([runs.distances, yardstick.measure(made)])
-        places = np.concatenate([runs.v, v])
-        runs = Runs(places, known, found, proposals, runs.calls + made.calls)
+    ends, random = problem.prior.bounds, numpy_generator(fold_key(key, rounds))
+    made = simulate_prior(key, problem, quadrature, draws)
+    runs = _measure(problem, yardstick, _check_whole(made, draws), (), keep)
+    yield runs
+    for _ in range(1, rounds):
+        afford(1, draws * len(quadrature.points))
+        proposals = (*runs.proposals, _propose(runs))
+        thetas = from_real(as_jax(_draw(random, proposals[-1], draws)), ends)
+        more = simulate_in_chunks(problem, thetas, quadrature, check=False)
+        made = runs.made.join(_check_whole(more, draws))
+        runs = _measure(problem, runs.yardstick, made, proposals, keep)
         yield runs
 
 
-def _choose_best(runs: Runs, least: Least) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:
+def _check_whole(made: Simulations, draws: int) -> Simulations:
+    """Raises KeyboardInterrupt for less than a round: weights are those of whole rounds."""
+    if len(made.thetas) < draws:
+        raise KeyboardInterrupt
+    return made
+
+
+def _measure(
+    problem: Problem,
+    yardstick: Yardstick,
+    made: Simulations,
+    proposals: tuple[Cloud, ...],
+    keep: int,
+) -> Runs:
+    """How far all runs are, by the narrowest kernel that sees those to keep."""
+    v = to_real(made.thetas, problem.prior.bounds)
+    known = np.asarray(v), np.asarray(log_prior(problem.prior, v)), proposals
+
+    def look(yardstick: Yardstick) -> Runs:
+        least = Least(keep, yardstick.explain(made.quadrature))
+        return Runs(made, *known, yardstick, yardstick.measure(made), least)
+
+    return look_sharply(yardstick, look, lambda _, runs: runs.share_seen)[1]
+
+
+def _choose_best(runs: Runs) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:
     """The nearest runs and their weights, prior over mixture of proposals."""
-    keep, usable = least.keep, int(np.isfinite(runs.distances).sum())
+    keep, usable = runs.least.keep, int(np.isfinite(runs.distances).sum())
     if usable < keep:
         raise ValueError(
             f"keep is {keep}, but only {usable} of {len(runs.distances)} runs gave finite numbers; "
             "give fewer to keep or more draws, mend the generator, or narrow the prior"
         )
-    order = np.argsort(runs.distances, kind="stable")
-    best = order[: np.sum(runs.distances <= least.threshold(runs.distances))]
+    best = runs.nearest
     v, prior = runs.v[best], runs.log_prior[best]
     mixture = [prior, *(_log_density(proposal, v) for proposal in runs.proposals)]
     return best, softmax(prior - logsumexp(mixture, axis=0))
 
 
-def _propose(runs: Runs, least: Least) -> Cloud:
-    best, weights = _choose_best(runs, least)
+def _propose(runs: Runs) -> Cloud:
+    best, weights = _choose_best(runs)
     v = runs.v[best]
     centred = v - weights @ v
     covariance = _WIDER * (centred * weights[:, None]).T @ centred

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from owlfi.inference.acceptance import EXPLAINED, explained_distance
+from owlfi.inference.acceptance import EXPLAINED, Explained, explain_distances
 from owlfi.inference.adjustment.adjust import Sight
 from owlfi.inference.adjustment.features import choose_features
 from owlfi.inference.efficient.distance import distance_from
@@ -16,6 +16,8 @@ from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import find_minimum
 from owlfi.inference.prior_runs import measure_distances
 from owlfi.inference.refined_fit import refine_fit
+from owlfi.inference.search.nearness import SEEN, measure_nearness
+from owlfi.inference.search.starts import MOST_RUNGS
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import Simulations
@@ -23,16 +25,22 @@ from owlfi.problem.spending import Expected
 from owlfi.weights.quadrature import Quadrature
 
 _STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
+_WIDEST = 2.0**MOST_RUNGS
+_MOSTLY = 0.9  # of what is accepted, that is seen
 
 
 class Yardstick(NamedTuple):
     """How far runs are, which distances a true model explains, and the ways to look closer."""
 
     measure: Callable[[Simulations], Float[np.ndarray, " t"]]
-    explained: Callable[[Quadrature], float]
-    """The distance that 95 of 100 samples of a true model do not exceed."""
+    explain: Callable[[Quadrature], Explained]
+    sees: Callable[[Simulations], Bool[np.ndarray, " t"]]
+    """Whether runs are told apart by more than chance: far away, all look alike."""
+    stretch: Callable[[float], "Yardstick | None"]
+    """The same with another lengthscale; None where there is none."""
     sights: Callable[[], list[Sight]]
-    method: str
+    method: str = ""
+    stretched: float = 1.0
     calls: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -55,11 +63,13 @@ def choose_yardstick(
     distance, looked = distance_from(problem, refined.balance, quadrature)
     return Yardstick(
         distance.measure,
-        lambda _: distance.explained(EXPLAINED),
+        lambda _: Explained(0.0, distance.explained(EXPLAINED)),
+        distance.sees,
+        lambda _: None,
         lambda: [Sight(distance.measure, distance.choose)],
         ", efficient discrepancy",
-        calls + looked,
-        told,
+        calls=calls + looked,
+        warnings=told,
     )
 
 
@@ -69,18 +79,62 @@ def check_yardstick(problem: Problem, discrepancy: str) -> None:
         problem.prior.check_continuous("discrepancy='efficient'")
 
 
-def measure_by_mmd(problem: Problem) -> Yardstick:
-    """The squared MMD; wider kernels, too, where one looks closer."""
+def measure_by_mmd(problem: Problem, stretched: float = 1.0) -> Yardstick:
+    """The squared MMD with k stretched; wider kernels, too, where one looks closer."""
+    own = problem if stretched == 1 else problem.stretch(stretched)
 
-    def look(stretch: float) -> Sight:
-        stretched = problem.stretch(stretch)
-        return Sight(partial(measure_distances, stretched), partial(choose_features, stretched))
+    def look(factor: float) -> Sight:
+        wider = own.stretch(factor)
+        return Sight(partial(measure_distances, wider), partial(choose_features, wider))
+
+    def stretch(factor: float) -> Yardstick | None:
+        possible = 1 <= stretched * factor <= _WIDEST
+        return measure_by_mmd(problem, stretched * factor) if possible else None
+
+    def sees(runs: Simulations) -> Bool[np.ndarray, " t"]:
+        near = measure_nearness(own.data_kernel, 1.0, np.asarray(own.observed), runs.y)
+        return near >= SEEN * float(own.data_term())
 
     return Yardstick(
-        partial(measure_distances, problem),
-        partial(explained_distance, problem),
-        lambda: [look(stretch) for stretch in _STRETCHES],
-        "",
+        partial(measure_distances, own),
+        partial(explain_distances, own),
+        sees,
+        stretch,
+        lambda: [look(factor) for factor in _STRETCHES],
+        stretched=stretched,
+    )
+
+
+Found = TypeVar("Found")
+
+
+def look_sharply(
+    yardstick: Yardstick,
+    look: Callable[[Yardstick], Found],
+    share_seen: Callable[[Yardstick, Found], float],
+) -> tuple[Yardstick, Found]:
+    """The narrowest kernel that sees most of what it finds, by factors of 2, and that."""
+    best, found = yardstick, look(yardstick)
+    seen = share_seen(best, found) >= _MOSTLY
+    while (other := best.stretch(0.5 if seen else 2.0)) is not None:
+        there = look(other)
+        also = share_seen(other, there) >= _MOSTLY
+        if seen and not also:
+            break
+        best, found = other, there
+        if also and not seen:
+            break
+    return best, found
+
+
+def tell_unseen(share: float) -> tuple[str, ...]:
+    """Of accepted parameters whose simulations are all far from the data."""
+    if share >= _MOSTLY:
+        return ()
+    return (
+        f"the simulations at {1 - share:.0%} of the accepted parameters are so far from the data "
+        "that which of them is nearest is chance; narrow the prior, give a data_kernel of a larger "
+        "lengthscale, or leave share and threshold out, which stretches it",
     )
 
 

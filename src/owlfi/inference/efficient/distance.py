@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from scipy.special import chdtri
 
 from owlfi._tools.arrays import as_jax
@@ -20,6 +20,8 @@ from owlfi.inference.efficient.weighting import full_weights
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
 from owlfi.weights.quadrature import Quadrature
+
+_SEEN = 0.9  # of the distance of runs that have nothing in common with the data
 
 
 class Columns(eqx.Module):
@@ -66,6 +68,11 @@ class EfficientDistance(NamedTuple):
         shares = np.broadcast_to(np.asarray(runs.quadrature.weights), runs.y.shape[:2])
         there = np.asarray(mean_each(self.functions, runs.y, as_jax(shares)))
         return self.mean + there - shares @ self.own
+
+    def sees(self, runs: Simulations) -> Bool[np.ndarray, " t"]:
+        """Whether the features of runs are not all 0, as they are far from the estimate."""
+        farthest = self.kept * (self.observed @ self.weights @ self.observed - self.least)
+        return self.measure(runs) < _SEEN * farthest
 
     def choose(self, samples: Float[Array, "r m d"]) -> Combined:
         """What an adjustment compares; the design's error is its own business."""

@@ -7,23 +7,20 @@ are seen, and go down to k itself by factors of 2, each from where the last one 
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from owlfi._tools.arrays import as_jax, fill_rows, next_rung
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.programs import map_cases
 from owlfi._tools.real_line import to_real
+from owlfi.inference.search.nearness import SEEN, measure_nearness
 from owlfi.inference.search.objective import Objective, simulate_each
-from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem
 from owlfi.weights.quadrature import Quadrature
 
 _FEWEST = 32  # points to compare starts on
-_SEEN = 0.3  # of the mean of k between observations, to count a start as seen
 MOST_RUNGS = 24
 """Of a ladder of lengthscales, each twice the next."""
-_ROWS = 512  # of the observations, to choose the scale by
 
 
 class Starts(NamedTuple):
@@ -104,21 +101,11 @@ def _choose_ladder(
     mean: of k between observations.
     """
     x = np.asarray(objective.observed)[: objective.n]
-    x = x[:: -(-len(x) // _ROWS)]
-    size = next_rung(len(x))
-    sample = fill_rows(x, size), fill_rows(np.full(len(x), 1 / len(x)), size, 0.0)
     for power in range(MOST_RUNGS):
-        shared = objective.data_kernel, np.float64(2.0**power), *sample
-        seen = np.asarray(map_cases(_nearness, shared, y))
-        if np.median(seen[fine]) >= _SEEN * mean:
+        seen = measure_nearness(objective.data_kernel, 2.0**power, x, y)
+        if np.median(seen[fine]) >= SEEN * mean:
             break
     return tuple(2.0**step for step in range(power, -1, -1))
-
-
-def _nearness(shared: tuple[Kernel, Array, Array, Array], y: Float[Array, "m d"]) -> Array:
-    """The mean of k, stretched by a factor, between some rows and the observations."""
-    k, factor, x, shares = shared
-    return jnp.nanmean(k.stretch(factor).row_sums(y, x, shares))
 
 
 def values_of_rows(objective: Objective, y: Float[Array, "t m d"]) -> Float[Array, " t"]:
