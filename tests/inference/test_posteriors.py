@@ -23,6 +23,7 @@ from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.chains import draw_starts
 from owlfi.inference.fit import find_minimum
 from owlfi.inference.learning_rate import (
+    Mode,
     calibrated_beta,
     match_covariance,
     mode_of,
@@ -257,6 +258,20 @@ def test_calibrated_draws_lie_between_the_estimate_and_an_informative_prior():
     moved = match_covariance(mode, prior, calibrated_beta(fit.sandwich), drawn)
     assert_allclose(moved.mean(), estimate / 2, rtol=1e-4)
     assert_allclose(moved.std(ddof=1), error / 2**0.5, rtol=1e-3)
+
+
+def test_parameters_near_an_end_are_left_as_they_are_drawn():
+    """One standard error from its end, a parameter has no covariance on the real line to match."""
+    prior = owlfi.Prior(share=owlfi.Uniform(0.0, 1.0), mean=owlfi.Normal(0.0, 1e3))
+    covariance = np.array([[0.01, 0.005], [0.005, 0.04]])
+    theta, ends = np.array([0.1, 2.0]), prior.bounds
+    mode = Mode(theta, theta, covariance, np.eye(2), ends, np.asarray(prior.real_widths()))
+    v = np.array([-2.0, 2.0]) + 0.5 * np.random.default_rng(0).normal(size=(2, 500, 2))
+    moved = match_covariance(mode, prior, 4.0, v)
+    assert (moved[..., 0] == v[..., 0]).all()
+    assert_allclose(moved[..., 1].std(ddof=1), 0.2, rtol=1e-3)
+    inside = mode._replace(theta=np.array([0.5, 2.0]), minimum=np.array([0.5, 2.0]))
+    assert (match_covariance(inside, prior, 4.0, v + np.array([2.0, 0.0])) != v).all()
 
 
 def gaussian_below(shift):

@@ -21,6 +21,7 @@ from owlfi.problem.prior import Prior
 _QUARTILES = 1.35  # standard deviations between them
 _BEYOND, _REACH = 1e-4, 2.0  # a share of normal draws, and how much farther others may lie
 _FEWEST = 20  # draws around the mode, for each parameter
+_ROOM = 2.0  # standard errors between an estimate and an end of its prior
 _PULLS = 20  # towards the mode of data and prior; of a normal prior, one leads there
 _DIFFERENCE = 1e-4  # standard deviations of the prior
 
@@ -104,32 +105,51 @@ def match_covariance(
 
     Those around the mode are mapped by A with A C Aᵀ = Σ (Ribatet, Cooley and Davison 2012), C
     their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
-    the mode belong to another one, and stay. Where a prior that is 0 cuts draws off, C is that of
-    the mode without it, and a move to there is refused as by Metropolis: the draw before counts
-    again.
+    the mode belong to another one, and stay, and so do parameters within two standard errors of an
+    end, where no real line is straight. Where a prior that is 0 cuts draws off, C is that of the
+    mode without it, and a move to there is refused as by Metropolis: the draw before counts again.
     """
-    at, covariance = (np.asarray(array) for array in real_covariance(mode))
-    known = np.diag((_QUARTILES / mode.widths) ** 2)
-    wanted = np.linalg.inv(np.linalg.inv(covariance) + known)
-    flat = v.reshape(-1, v.shape[-1])
-    drawn = np.linalg.inv(beta * _real_hessian(mode) + known)
-    centre = _pull(prior, at, drawn, known)
-    near = _are_near(np.linalg.inv(drawn), flat - centre)
-    if near.sum() < _FEWEST * len(at):
+    inside, flat = _are_inside(mode), v.reshape(-1, v.shape[-1])
+    if not inside.any():
         return v
-    estimate = np.asarray(to_real(as_jax(mode.theta), mode.ends))
-    end = _pull(prior, estimate, wanted, known)
+    (drawn, centre), (wanted, end) = _describe(mode, prior, beta, inside)
+    part = flat[:, inside]
+    near = _are_near(np.linalg.inv(drawn), part - centre)
+    if near.sum() < _FEWEST * inside.sum():
+        return v
 
     def move(centre: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(covariance))
-        moved = np.where(near[:, None], end + (flat - centre) @ turn.T, flat)
+        moved = flat.copy()
+        moved[:, inside] = np.where(near[:, None], end + (part - centre) @ turn.T, part)
         return moved, prior.excludes(from_real(as_jax(moved), prior.bounds))
 
-    moved, refused = move(flat[near].mean(0), np.cov(flat[near].T).reshape(wanted.shape))
+    moved, refused = move(part[near].mean(0), np.cov(part[near].T).reshape(wanted.shape))
     if refused.any():
         moved, refused = move(centre, drawn)
     refused = refused.reshape(v.shape[:-1])
     return v if refused.all(1).any() else _repeat_before(moved.reshape(v.shape), refused)
+
+
+def _are_inside(mode: Mode) -> Bool[np.ndarray, " p"]:
+    """Which parameters are not near an end of their prior, for their errors."""
+    low, high = map(np.asarray, mode.ends)
+    room = np.minimum(mode.theta - low, high - mode.theta)
+    return room >= _ROOM * np.sqrt(np.diag(mode.covariance))  # not where these are NaN
+
+
+def _describe(
+    mode: Mode, prior: Prior, beta: float, some: Bool[np.ndarray, " p"]
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Covariance and mode of what is drawn from, and of what is wanted, of some parameters."""
+    at, covariance = (np.asarray(array) for array in real_covariance(mode))
+    known, block = np.diag((_QUARTILES / mode.widths) ** 2), np.ix_(some, some)
+    drawn = np.linalg.inv(beta * _real_hessian(mode) + known)
+    wanted = np.linalg.inv(np.linalg.inv(covariance[block]) + known[block])
+    together = np.linalg.inv(np.linalg.inv(covariance) + known)
+    estimate = np.asarray(to_real(as_jax(mode.theta), mode.ends))
+    centre, end = _pull(prior, at, drawn, known), _pull(prior, estimate, together, known)
+    return (drawn[block], centre[some]), (wanted, end[some])
 
 
 def _repeat_before(
