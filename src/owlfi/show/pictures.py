@@ -17,6 +17,7 @@ from owlfi.results.result import Result
 from owlfi.show import plots
 from owlfi.show.axes import WIDE, grid, new_axes
 from owlfi.show.pages import Picture
+from owlfi.show.words import as_label
 
 _MOST_PAIRED = 6  # parameters of which all pairs are drawn
 
@@ -35,7 +36,7 @@ def _(result: Estimate) -> tuple[Picture, ...]:
     for j, ax in enumerate(axes):
         center = float(result.theta[j])
         ax.errorbar([center], [0], xerr=[[center - low[j]], [high[j] - center]], fmt="o", capsize=4)
-        ax.set(yticks=[], xlabel=result.names[j], ylim=(-1, 1))
+        ax.set(yticks=[], xlabel=as_label(result.names[j]), ylim=(-1, 1))
         ax.locator_params(axis="x", nbins=3)  # long numbers would meet
         ax.spines[["top", "right", "left"]].set_visible(False)
     _flatten(axes[0].figure, 1.3 * -(-len(axes) // WIDE))
@@ -112,7 +113,8 @@ def _(result: Comparison) -> tuple[Picture, ...]:
     values = [result[name] for name in order]
     spreads = [1.645 * errors[result.names.index(name)] for name in order]
     ax.errorbar(values, range(len(order)), xerr=spreads, fmt="o", capsize=4)
-    ax.set(yticks=range(len(order)), yticklabels=order, xlabel="squared MMD, with 90% intervals")
+    names = list(map(as_label, order))
+    ax.set(yticks=range(len(order)), yticklabels=names, xlabel="squared MMD, with 90% intervals")
     ax.set_ylim(-0.5, len(order) - 0.5)
     ax.spines[["top", "right"]].set_visible(False)
     _flatten(ax.figure, 1.0 + 0.5 * len(order))

@@ -14,6 +14,7 @@ from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
 from owlfi.show.observations import observations
+from owlfi.show.words import as_label
 from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 __all__ = [
@@ -54,10 +55,10 @@ def marginals(
         as_kind("label", label, str, "a text")
     axes = as_axes(axes, 1, len(posterior.names))
     for j, (ax, name) in enumerate(zip(axes, posterior.names, strict=True)):
-        _histogram(ax, posterior, j, label)
+        _histogram(ax, posterior, j, None if label is None else as_label(label))
         if at is not None:
             ax.axvline(at[j], **_TRUTH)
-        ax.set_xlabel(name)
+        ax.set_xlabel(as_label(name))
         ax.set_yticks([])
         hide_frame(ax)
     if label is not None:
@@ -74,7 +75,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
     (2, 2)
     """
     posterior, at = _as_posterior(posterior, truth)
-    p = len(posterior.names)
+    p, names = len(posterior.names), list(map(as_label, posterior.names))
     axes = as_axes(axes, p, p).reshape(p, p)
     draws, sizes = np.asarray(posterior.draws), np.asarray(posterior.weights)
     for (i, j), ax in np.ndenumerate(axes):
@@ -89,8 +90,8 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
             ax.axvline(at[j], **_TRUTH)
             if j < i:
                 ax.axhline(at[i], **_TRUTH)
-        ax.set_xlabel(posterior.names[j] if i == p - 1 else "")
-        ax.set_ylabel(posterior.names[i] if j == 0 and i > 0 else "")
+        ax.set_xlabel(names[j] if i == p - 1 else "")
+        ax.set_ylabel(names[i] if j == 0 and i > 0 else "")
         hide_frame(ax)
     return axes
 
@@ -116,7 +117,7 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
         lines = np.asarray(result.draws).reshape(result.chains, -1, len(result.names))
     for j, (ax, name) in enumerate(zip(axes, result.names, strict=True)):
         ax.plot(lines[..., j].T, linewidth=0.7)
-        ax.set(xlabel="step", title=name)
+        ax.set(xlabel="step", title=as_label(name))
         hide_frame(ax)
     return axes
 

@@ -18,9 +18,10 @@ from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.results.result import Result
 from owlfi.show import plots
-from owlfi.show.axes import grid, hide_frame, new_axes
+from owlfi.show.axes import grid, hide_frame, new_axes, plain_style
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
+from owlfi.show.words import as_label
 from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 _MOST_COLUMNS = 12  # of data that are listed and drawn
@@ -69,17 +70,18 @@ def report(
     target = as_path("path", path)
     _check_given(title=title, code=code, rule=rule, check=check, seed=seed)
     taken = None if seconds is None else plain_number("seconds", seconds)
-    found = [
-        *([] if problem is None else _describe_problem(as_problem(problem), rule)),
-        _describe_answer(result),
-        _describe_health(result),
-        *([] if check is None else [_describe_check(check)]),
-        *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
-        _describe_cost(result, taken),
-        _describe_origin(result, seed, code),
-    ]
     name = title or _name(result)
-    text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
+    with plain_style():
+        found = [
+            *([] if problem is None else _describe_problem(as_problem(problem), rule)),
+            _describe_answer(result),
+            _describe_health(result),
+            *([] if check is None else [_describe_check(check)]),
+            *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
+            _describe_cost(result, taken),
+            _describe_origin(result, seed, code),
+        ]
+        text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
     with write_whole(target) as file:
         file.write(text.encode())
     return target
@@ -104,15 +106,17 @@ def report_runs(
     code: str = "",
 ) -> Path:
     """The same on runs that no method was asked to use, with some lines on them."""
-    found = [
-        *_describe_problem(problem, rule),
-        Section("runs", "The runs", lines),
-        *([_describe_weights(quadrature)] if quadrature else []),
-        Section("again", "To get it again", tables=(_list_versions(None),), code=code),
-    ]
     target = as_path("path", path)
+    with plain_style():
+        found = [
+            *_describe_problem(problem, rule),
+            Section("runs", "The runs", lines),
+            *([_describe_weights(quadrature)] if quadrature else []),
+            Section("again", "To get it again", tables=(_list_versions(None),), code=code),
+        ]
+        text = render(title, "Simulations, without inference", found)
     with write_whole(target) as file:
-        file.write(render(title, "Simulations, without inference", found).encode())
+        file.write(text.encode())
     return target
 
 
@@ -143,7 +147,7 @@ def _describe_data(problem: Problem) -> Section:
     axes = grid(len(names))
     for j, (ax, name) in enumerate(zip(axes, names, strict=True)):
         ax.hist(x[:, j], "auto", color="0.6")
-        ax.set(xlabel=name, yticks=[])
+        ax.set(xlabel=as_label(name), yticks=[])
         hide_frame(ax)
     words = f"Histograms of {', '.join(names)}; the table beside has their numbers."
     drawn = Picture(axes[0].figure, "Columns of the data", words)
