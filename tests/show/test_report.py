@@ -8,12 +8,14 @@ from html.parser import HTMLParser
 import jax
 import jax.numpy as jnp
 import matplotlib.style
+import numpy as np
 import pytest
 
 import owlfi
 from gaussian import RULE, gaussian_problem
 from owlfi.results.files import _KINDS
 from owlfi.show import pages, plots
+from owlfi.show.bins import choose_bins
 from owlfi.show.words import as_label
 from results_of_all_kinds import (
     RESULTS,
@@ -188,3 +190,15 @@ def test_pages_are_white_whatever_the_style_of_other_plots(tmp_path):
     plain = read(make_posterior(), tmp_path)[0]
     with matplotlib.style.context(["dark_background", {"text.usetex": True}]):
         assert read(make_posterior(), tmp_path)[0] == plain
+
+
+@pytest.mark.parametrize("beside", [0.0, 0.25])
+def test_bars_hold_all_numbers_and_counts_fall_in_their_middle(beside):
+    rng = np.random.default_rng(0)
+    counts, stray = rng.poisson(5.0, 150).astype(float), np.append(rng.normal(size=99), 1e12)
+    for x in (counts, rng.poisson(1e6, 50).astype(float), stray, np.full(5, 2.0), np.full(5, 0.5)):
+        bins = choose_bins(x, beside)
+        assert len(bins) <= 31
+        assert np.histogram(x, bins)[0].sum() == len(x)
+    each = np.diff(np.searchsorted(np.arange(-30.0, 60.0), choose_bins(counts, beside)))
+    assert len({*each}) == 1

@@ -10,7 +10,7 @@ from scipy.special import logsumexp as host_logsumexp
 from scipy.special import ndtr
 
 from owlfi._tools.arrays import as_jax, numpy_for
-from owlfi._tools.checks import as_array, as_rows, as_weights, is_traced
+from owlfi._tools.checks import as_numbers, as_rows, as_weights, is_traced
 from owlfi._tools.display import count
 from owlfi._tools.real_line import from_real, log_slope, to_real
 from owlfi.measures.base import Measure, as_coordinates
@@ -26,8 +26,8 @@ class Smoothed(Measure):
     """A density with the mean and covariance of draws (n, s), such as those of a former posterior.
 
     weights: (n,) of the draws, equal where left out.
-    low, high: (s,) or one number, ends that no draw reaches, such as 0 for a scale; none where
-        left out.
+    low, high: (s,) or one number, ends that no draw reaches, such as 0 for a scale; -inf and inf
+        where there is none, or left out.
 
     A normal around each draw, on the real line, as wide as makes the draws that are left out of it
     most likely; draws are moved towards their mean by as much as that widens them (West 1993). Of
@@ -179,7 +179,7 @@ class _Walk:
 
 
 def _as_end(name: str, end: Any, infinite: float, s: int) -> Float[np.ndarray, " s"]:
-    given = np.array(infinite) if end is None else np.asarray(as_array(name, end))
+    given = np.array(infinite) if end is None else as_numbers(name, end).astype(float)
     if given.shape not in ((), (s,)):
         raise ValueError(
             f"{name} must be one number or one for each of the {s} columns, got shape {given.shape}"

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from owlfi._tools.checks import as_kind
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.show.axes import hide_frame, new_axes, new_figure
+from owlfi.show.bins import choose_bins
 from owlfi.show.words import as_label
 
-_FEWEST_BINS, _MOST_BINS = 6, 30
 _MOST_PAIRED = 4  # columns of which all pairs are drawn
 _MOST_SINGLE = 12  # columns; more are drawn as a series
 _WIDE = 4  # pictures side by side
@@ -48,10 +48,7 @@ def check(found: PredictiveCheck) -> Figure:
 
 def draw_column(ax: Axes, x: Any, y: Any, name: str) -> None:
     """A histogram of observed numbers (n,) with the band of replicated ones (samples, rows)."""
-    low, high = np.quantile(x, [0.0, 1.0])
-    reach = 0.25 * (high - low) or 1.0
-    count = int(np.clip(2 * np.sqrt(len(x)), _FEWEST_BINS, _MOST_BINS))
-    bins = np.linspace(low - reach, high + reach, count)
+    bins = np.array(choose_bins(x, beside=0.25))
     ax.hist(x, bins.tolist(), density=True, color="0.8", label="observed")
     heights = np.stack([np.histogram(rows, bins)[0] for rows in y])
     heights = heights / (y.shape[1] * (bins[1] - bins[0]))

@@ -44,7 +44,8 @@ def _(result: Estimate) -> tuple[Picture, ...]:
     if result.trace_thetas is not None and len(result.trace_thetas) > 1:
         way = plots.trace(result, grid(len(result.names)))
         words = f"The best value of each parameter after each of {len(result.trace_thetas)} steps."
-        found.append(Picture(way[0].figure, "The way of the search", words))
+        caption = "The way of the search on its first points; dashed, the estimate"
+        found.append(Picture(way[0].figure, caption, words))
     if result.chances is not None:
         axis = plots.observations(result, new_axes(size=4.8).ravel())
         listed = ", ".join(map(str, result.outliers)) or "none"

@@ -10,6 +10,7 @@ from owlfi._tools.checks import as_array, as_kind
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.show.axes import as_axes, hide_frame, new_axes, new_figure
+from owlfi.show.bins import choose_bins
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
@@ -36,6 +37,7 @@ __all__ = [
 
 _BINS = 30
 _TRUTH: dict[str, Any] = {"color": "k", "linewidth": 0.8}
+_ESTIMATE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "linestyle": "--"}
 
 
 def marginals(
@@ -99,6 +101,8 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
 def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     """The way of a search to its estimate, or of the chains of a posterior, for each parameter.
 
+    Dashed, the estimate: of rules that know other designs, it rests on these, too.
+
     Raises ValueError for an estimate that keeps no way, and for another number of axes.
 
     >>> import jax.numpy as jnp
@@ -116,6 +120,8 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     else:
         lines = np.asarray(result.draws).reshape(result.chains, -1, len(result.names))
     for j, (ax, name) in enumerate(zip(axes, result.names, strict=True)):
+        if isinstance(result, Estimate):
+            ax.axhline(float(result.theta[j]), **_ESTIMATE)
         ax.plot(lines[..., j].T, linewidth=0.7)
         ax.set(xlabel="step", title=as_label(name))
         hide_frame(ax)
@@ -186,8 +192,10 @@ def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) ->
     >>> ax.get_xlabel()
     'statistic'
     """
-    values = np.asarray(null)
-    axes.hist(values[np.isfinite(values)], bins="auto", color="0.8", label="null statistics")
+    values = np.asarray(null, float)
+    known = values[np.isfinite(values)]
+    if len(known):
+        axes.hist(known, choose_bins(known), color="0.8", label="null statistics")
     if np.isfinite(critical_value):
         axes.axvline(critical_value, color="0.3", linestyle="--", label="critical value")
     axes.axvline(statistic, color="C0", label="observed")

@@ -19,6 +19,7 @@ from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.results.result import Result
 from owlfi.show import plots
 from owlfi.show.axes import grid, hide_frame, new_axes, plain_style
+from owlfi.show.bins import choose_bins
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
 from owlfi.show.words import as_label
@@ -146,7 +147,7 @@ def _describe_data(problem: Problem) -> Section:
     headings = ["column", "mean", "sd", "smallest", "median", "largest"]
     axes = grid(len(names))
     for j, (ax, name) in enumerate(zip(axes, names, strict=True)):
-        ax.hist(x[:, j], "auto", color="0.6")
+        ax.hist(x[:, j], choose_bins(x[:, j]), color="0.6")
         ax.set(xlabel=as_label(name), yticks=[])
         hide_frame(ax)
     words = f"Histograms of {', '.join(names)}; the table beside has their numbers."
