@@ -239,12 +239,19 @@ def _shorten(value: Any) -> str:
 def _write(value: Any) -> str:
     """As a reader would, not as Python does."""
     if isinstance(value, dict):
-        return "; ".join(f"{name}: {_write(each)}" for name, each in value.items())
+        return "; ".join(f"{name}: {_write_named(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_write, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _write_named(value: Any) -> str:
+    """The same of what stands below a name."""
+    if not isinstance(value, dict):
+        return _write(value)
+    return ", ".join(f"{name} = {_write(each)}" for name, each in value.items())
 
 
 def _round_numbers(text: str) -> str:
