@@ -90,7 +90,7 @@ def sandwich(
 
 
 def draw_by_designs(
-    key: Key[Array, ""], by_designs: Float[Array, "p p"], count: int
+    key: Key[Array, ""], by_designs: Float[Array | np.ndarray, "p p"], count: int
 ) -> Float[np.ndarray, "b p"]:
     """So many draws of how far the choice of the points moves an estimate."""
     spread = np.asarray(by_designs)
