@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from owlfi._tools.checks import as_kind, as_path, plain_number
-from owlfi._tools.display import count
+from owlfi._tools.display import count, round_numbers
 from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule
@@ -128,7 +128,7 @@ def _describe_problem(problem: Problem, rule: Rule | None) -> list[Section]:
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:
     n, d = problem.observed.shape
     facts = [f"{count(n, 'row')} of {count(d, 'column')} were observed."]
-    kernel = _round_numbers(repr(problem.data_kernel))
+    kernel = round_numbers(repr(problem.data_kernel))
     facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {kernel}."]
     facts += [] if rule is None else [f"Points and weights: {rule!r}."]
     rows = [list(row) for row in problem.prior.table()]
@@ -252,8 +252,3 @@ def _write_named(value: Any) -> str:
     if not isinstance(value, dict):
         return _write(value)
     return ", ".join(f"{name} = {_write(each)}" for name, each in value.items())
-
-
-def _round_numbers(text: str) -> str:
-    """With as many digits as one reads."""
-    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.4g}", text)
