@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import owlfi
+from owlfi.campaign.store import Store
 from owlfi.cli.main import app
 
 TOML = """\
@@ -54,6 +55,7 @@ def test_study_ends_with_its_report(study):
         assert words in text
     assert "<b>" not in text
     assert "&lt;b&gt;" in text  # the name of the column
+    assert "Does the fitted model give such data?" in text  # of runs that take no time
     again = study.parent / "later.html"
     result = study.parent / "out" / "abc.npz"
     ran = invoke("report", result, "--problem", study, "--check", "--out", again)
@@ -75,6 +77,16 @@ def test_study_of_a_method_that_simulates_itself_shows_its_weights(study, monkey
     ran = invoke("run", "study.toml")
     assert ran.exit_code == 0, ran.output
     assert "Weights and certificate" in (study.parent / "out" / "report.html").read_text("utf-8")
+
+
+def test_a_check_that_would_take_long_is_offered(study, monkeypatch):
+    monkeypatch.setattr(Store, "mean_seconds", lambda store: 3600.0)
+    ran = invoke("run", study)
+    assert ran.exit_code == 0, ran.output
+    out = study.parent / "out"
+    told = f"no predictive check, 180 days of runs; for one: owlfi report {out / 'abc'}.npz --prob"
+    assert told in ran.output
+    assert "such data?" not in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_study_without_inference_has_a_report_of_its_runs(study):

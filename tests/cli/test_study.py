@@ -105,6 +105,19 @@ def test_study_is_read(study):
     assert read.store == study.parent / "out" / "runs.sqlite"
 
 
+def test_parameters_that_depend_on_each_other_share_a_line(study):
+    joint = '"a, b" = "MultivariateNormal([0, 1], [[1, 0.5], [0.5, 1]])"'
+    text = TOML.replace("[prior]\n", f"[prior]\n{joint}\n")
+    study.write_text(text)
+    prior = read_study(study).simulator.prior
+    assert prior.names == ("a", "b", "location")
+    assert [names for names, _ in prior.groups] == [("a", "b"), ("location",)]
+    for names, message in (("a", "names must be 2 different ones"), ("a, location", "both priors")):
+        study.write_text(text.replace("a, b", names))
+        with pytest.raises(StudyError, match=message):
+            read_study(study)
+
+
 def test_simulators_of_modules_bring_their_noise_and_prior(study):
     lines = TOML.splitlines()
     np.savetxt(study.parent / "observed.csv", np.linspace(3, 5, 9))

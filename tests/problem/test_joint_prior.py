@@ -212,3 +212,17 @@ def test_what_a_prior_excludes_inside_of_its_ends():
     prior = Prior.joint(["a", "b"], ordered).beside(Prior(c=gap, d=Uniform(0, 1)))
     rows = np.array([[0.2, 0.8, 0.5, 0.5], [0.8, 0.2, 0.5, 0.5], [0.2, 0.8, 1.5, 0.5]])
     assert prior.excludes(jnp.asarray(rows)).tolist() == [False, True, True]
+
+
+def test_ends_of_some_of_the_columns_are_kept():
+    random = np.random.default_rng(0)
+    draws = np.column_stack([random.normal(size=300), random.exponential(size=300)])
+    law = Smoothed(draws, low=[-np.inf, 0.0], high=[np.inf, np.inf])
+    points = np.asarray(law.sample(jax.random.key(0), 2000))
+    assert points[:, 0].min() < -1.0
+    assert points[:, 1].min() > 0.0
+    error = 4 * draws.std(0) / np.sqrt(len(points))
+    assert np.all(np.abs(points.mean(0) - draws.mean(0)) < error + 0.1 * draws.std(0))
+    for wrong in ([np.nan, 0.0], [0.0, 0.0]):
+        with pytest.raises(ValueError, match="draws must lie inside of low"):
+            Smoothed(draws, low=wrong)

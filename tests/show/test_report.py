@@ -1,18 +1,30 @@
 """A report is one file that holds everything, for every kind of result."""
 
+import dataclasses
 import re
 import sys
 from html.parser import HTMLParser
 
 import jax
 import jax.numpy as jnp
+import matplotlib.style
+import numpy as np
 import pytest
 
 import owlfi
 from gaussian import RULE, gaussian_problem
 from owlfi.results.files import _KINDS
-from owlfi.show import pages
-from results_of_all_kinds import RESULTS, WILD, make_check, make_estimate, make_posterior
+from owlfi.show import pages, plots
+from owlfi.show.bins import choose_bins
+from owlfi.show.words import as_label
+from results_of_all_kinds import (
+    RESULTS,
+    WILD,
+    make_calibration,
+    make_check,
+    make_estimate,
+    make_posterior,
+)
 
 
 class Reader(HTMLParser):
@@ -121,3 +133,72 @@ def test_notebooks_show_plots_and_not_those_of_reports(notebook, tmp_path):
     owlfi.plots.marginals(RESULTS["posterior"])
     owlfi.plots.null_histogram(RESULTS["test"])
     assert len(notebook.get_fignums()) == 2
+
+
+NAMED = (
+    r"$\nosuch$ a$b$c",
+    "x_{",
+    "100%_",
+    r"$\frac{1$",
+    "$^_$ \n\x07",
+    "_hidden",
+    "β <b>",
+    "$x^2$",
+    WILD,
+)
+LONG = " ".join(["a name"] * 40)
+
+
+def rename(result, first):
+    """The same of parameters, statistics, columns or models that are called otherwise."""
+    names = (*NAMED[first:], *NAMED[:first], *(f"{LONG} {number}" for number in range(40)))
+    about = {**result.about, "columns": list(names)}
+    return dataclasses.replace(result, names=names[: len(result.names)], about=about)
+
+
+def count_pictures(result, tmp_path):
+    return len(read(result, tmp_path)[1].all("img"))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_names_that_are_no_tex_lose_no_pictures(name, tmp_path):
+    known = count_pictures(RESULTS[name], tmp_path)
+    for first in range(0, len(NAMED), len(RESULTS[name].names) or 1):
+        assert count_pictures(rename(RESULTS[name], first), tmp_path) == known
+
+
+def test_names_are_drawn_as_tex_or_as_they_stand():
+    from matplotlib.figure import Figure
+
+    for name in (*NAMED, LONG):
+        label, figure = as_label(name), Figure()
+        figure.text(0, 0, label)
+        figure.draw_without_rendering()
+        assert as_label(label) == label
+    assert as_label("$x^2$") == "$x^2$"
+    assert as_label(NAMED[0]).replace(r"\$", "$") == NAMED[0]
+    assert len(as_label(LONG)) <= 40
+    axis = plots.coverage(rename(make_calibration(), NAMED.index("_hidden")))
+    assert [text.get_text() for text in axis.get_legend().texts] == [
+        " _hidden",
+        "β <b>",
+        "all together",
+    ]
+
+
+def test_pages_are_white_whatever_the_style_of_other_plots(tmp_path):
+    plain = read(make_posterior(), tmp_path)[0]
+    with matplotlib.style.context(["dark_background", {"text.usetex": True}]):
+        assert read(make_posterior(), tmp_path)[0] == plain
+
+
+@pytest.mark.parametrize("beside", [0.0, 0.25])
+def test_bars_hold_all_numbers_and_counts_fall_in_their_middle(beside):
+    rng = np.random.default_rng(0)
+    counts, stray = rng.poisson(5.0, 150).astype(float), np.append(rng.normal(size=99), 1e12)
+    for x in (counts, rng.poisson(1e6, 50).astype(float), stray, np.full(5, 2.0), np.full(5, 0.5)):
+        bins = choose_bins(x, beside)
+        assert len(bins) <= 31
+        assert np.histogram(x, bins)[0].sum() == len(x)
+    each = np.diff(np.searchsorted(np.arange(-30.0, 60.0), choose_bins(counts, beside)))
+    assert len({*each}) == 1

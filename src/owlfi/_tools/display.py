@@ -1,5 +1,6 @@
 """How objects look: as one would write them at the prompt, as small tables in notebooks."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from html import escape
@@ -49,6 +50,15 @@ def join(texts: list[str]) -> str:
 def count(number: int, noun: str) -> str:
     """1 point, 2 points."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def round_numbers(text: str) -> str:
+    """With as many digits as one reads.
+
+    >>> round_numbers("Matern(2.5, 0.36839034632186985)")
+    'Matern(2.5, 0.3684)'
+    """
+    return re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
 def write_duration(seconds: float) -> str:

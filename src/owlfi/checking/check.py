@@ -18,6 +18,7 @@ from owlfi.results.distribution import Distribution, as_distribution
 from owlfi.testing.p_values import check_level, decide, largest_studentised
 
 MMD, WORST = "squared MMD", "worst column"
+REPLICATES = 200
 _MOST_ROWS = 500  # compared by the kernel, in time that grows with their square
 _REFERENCE, _SETS = 2000, 50  # rows that stand for the prediction, at so many draws
 _KEPT = 500_000  # numbers of replicates, for pictures
@@ -33,7 +34,7 @@ def check(
     result: Distribution,
     *,
     statistics: dict[str, Statistic] | None = None,
-    replicates: int = 200,
+    replicates: int = REPLICATES,
     level: float = 0.05,
 ) -> PredictiveCheck:
     """Compare the observed data with data sets of the same size that the fitted model gives.
@@ -80,7 +81,7 @@ def check(
         as_jax(y[: max(1, _KEPT // y[0, rows].size), rows]),
         as_jax(near.row_scores),
         as_jax(near.column_p_values),
-        count * len(x) + _REFERENCE,
+        count_calls(len(x), count),
         {
             "method": "predictive check",
             "columns": list(problem.columns),
@@ -90,6 +91,11 @@ def check(
     )
     told = (*_tell_statistics(found, share), *_tell_failed(count - len(y), count))
     return announce(replace(found, warnings=told))
+
+
+def count_calls(rows: int, replicates: int = REPLICATES) -> int:
+    """How many rows a check of so many simulates."""
+    return replicates * rows + _REFERENCE
 
 
 class _Near(NamedTuple):

@@ -50,7 +50,8 @@ def compare(
 
     Two models are said to differ where the squared MMD between them is larger than refits explain,
     and one is nearer by more than refits explain: p is the larger of both, adjusted for all pairs
-    by Holm's method. Nested models that are equal at their best fail the first.
+    by Holm's method. Nested models that are equal at their best fail the first. Refits are moved
+    as far as the choice of the points moves fits.
 
     Raises ValueError for fewer than two problems, other observations, columns that do not fit, a B
     too small for the level, discrete parameters, and where most simulations at an estimate are not

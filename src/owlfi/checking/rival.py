@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from owlfi._tools.arrays import as_jax
-from owlfi._tools.keys import split_key
+from owlfi._tools.keys import fold_key, split_key
 from owlfi._tools.programs import compile_fully
 from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.search.objective import Objective, simulate_each
+from owlfi.inference.search.sandwich import draw_by_designs
 from owlfi.kernels import Kernel
 from owlfi.points.sequences import sobol
 from owlfi.problem.problem import Problem
@@ -31,7 +32,7 @@ class Rival(NamedTuple):
     own: Float[Array, "m d"]
     """Those on the points of the fit, at its minimum."""
     refits: Float[Array, "b m d"]
-    """The same at the minimum for each weighting of the data."""
+    """The same at the minimum for each weighting of the data, moved as other points would."""
     values: Float[np.ndarray, " b"]
     """MMD² there, less what does not depend on the model; NaN where a refit failed."""
     value: float
@@ -56,7 +57,9 @@ def fit_rival(
     simulator, objective, landing = problem.simulator, fit.objective, fit.assessed.landing
     shares = objective.fill_shares(shares)
     found = fit.assessed.way.refit_each(objective, landing, None, shares)
-    refits = simulate_each(objective, found.theta)
+    moved = draw_by_designs(fold_key(key, 1), fit.by_designs, len(shares))
+    thetas = (np.asarray(found.theta) + moved).clip(*map(np.asarray, objective.ends))
+    refits = simulate_each(objective, as_jax(thetas))
     own = simulate_each(objective, landing.minimum.theta[None])[0]
     m = max(_FINE, 4 * 2 ** (rule.m - 1).bit_length())
     columns = problem.observed.shape[1]

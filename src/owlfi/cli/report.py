@@ -2,6 +2,7 @@
 
 # Commands import what they need when they are called: help and mistakes wait for nothing else.
 
+from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from owlfi.cli.study import Study
     from owlfi.problem.problem import Problem
     from owlfi.weights.quadrature import Quadrature
+
+_MOST_SECONDS = 30.0  # that a page may simulate for,
+_SHARE = 0.2  # or so much of what the study took
 
 
 def report_result(
@@ -56,21 +60,49 @@ def _write(result: Path, study: Path | None, out: Path, check: bool) -> Path:
 def report_study(
     path: Path, study: "Study", campaign: "Campaign", result: Any, seconds: float
 ) -> Path:
-    """The page of a whole study, beside its result."""
+    """The page of a whole study, beside its result; what would take long is left out, and named."""
+    from owlfi.checking.check import count_calls
+    from owlfi.results import Distribution
     from owlfi.show.report import report, report_runs
 
-    out = study.output / "report.html"
-    cheap = study.simulator.runtime.compiles  # others may take minutes a run
-    facts = _describe_study(study, path, result, check=cheap)
+    out, most = study.output / "report.html", max(_MOST_SECONDS, _SHARE * seconds)
+    needed = _predict_seconds(study, count_calls(len(study.observed)))
+    facts = _describe_study(study, path, result, check=needed <= most)
     known = campaign.design.quadrature if study.thetas else None
-    quadrature = known or _find_quadrature(study, facts["problem"])
-    if result is not None:
-        return report(result, out, **facts, quadrature=quadrature, seconds=seconds)
-    given = {name: facts[name] for name in ("problem", "rule", "code")}
-    return report_runs(out, path.stem, (f"{campaign.status()}",), quadrature=quadrature, **given)
+    quadrature = known or _find_quadrature(study, facts["problem"], most)
+    if result is None:
+        given = {name: facts[name] for name in ("problem", "rule", "code")}
+        lines = (f"{campaign.status()}",)
+        return report_runs(out, path.stem, lines, quadrature=quadrature, **given)
+    if isinstance(result, Distribution) and facts["check"] is None:
+        typer.echo(_offer_check(path, study, needed))
+    return report(result, out, **facts, quadrature=quadrature, seconds=seconds)
 
 
-def _find_quadrature(study: "Study", problem: "Problem") -> "Quadrature | None":
+def _offer_check(path: Path, study: "Study", needed: float) -> str:
+    from owlfi._tools.display import write_duration
+
+    taking = f", {write_duration(needed)} of runs" if isfinite(needed) else ""
+    command = f"owlfi report {study.output / study.method}.npz --problem {path} --check"
+    return f"The page has no predictive check{taking}; for one: {command}"
+
+
+def _predict_seconds(study: "Study", calls: int) -> float:
+    """How long so many calls of the simulator take, as its runs did; 0 where it is compiled."""
+    from owlfi.campaign import Campaign
+
+    if study.simulator.runtime.compiles or not calls:
+        return 0.0
+    if not study.store.is_file():
+        return inf
+    with Campaign.open(study.store).reading() as store:
+        each = store.mean_seconds()
+    return inf if isnan(each) else calls * each
+
+
+def _find_quadrature(
+    study: "Study", problem: "Problem", most: float = _MOST_SECONDS
+) -> "Quadrature | None":
     """The design of its runs, or the one that its rule gives where that takes no long runs."""
     import jax
 
@@ -80,7 +112,7 @@ def _find_quadrature(study: "Study", problem: "Problem") -> "Quadrature | None":
         campaign = Campaign.open(study.store)
         if campaign.status().total:
             return campaign.design.quadrature
-    if not study.simulator.runtime.compiles:
+    if _predict_seconds(study, study.rule.tuning_calls(problem)) > most:
         return None
     return study.rule.quadrature(jax.random.split(jax.random.key(study.seed))[1], problem)
 

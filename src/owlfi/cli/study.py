@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +192,17 @@ def _read_prior(file: StudyFile) -> Prior:
     for name in names:
         if not name.strip():
             raise file.mistake(name, "the name of this parameter is empty", table="prior")
-    return Prior(**{name: file.construct(name, Measure, table="prior") for name in names})
+    return reduce(Prior.beside, [_read_marginal(file, name) for name in names])
+
+
+def _read_marginal(file: StudyFile, name: str) -> Prior:
+    """That of one parameter, or of several that depend on each other: "a, b"."""
+    measure = file.construct(name, Measure, table="prior")
+    names = [each.strip() for each in name.split(",")] if measure.dim > 1 else [name]
+    try:
+        return Prior.joint(names, measure)
+    except ValueError as error:
+        raise file.mistake(name, error, table="prior") from error
 
 
 def _read_observed(file: StudyFile) -> tuple[np.ndarray, tuple[str, ...] | None]:

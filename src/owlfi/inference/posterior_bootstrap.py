@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count, brief, plain_number
-from owlfi._tools.keys import fold_key, numpy_generator, split_key
+from owlfi._tools.keys import fold_key, split_key
 from owlfi._tools.progress import collect, split_chunks
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
@@ -24,6 +24,7 @@ from owlfi.inference.fit import Fit, find_minimum
 from owlfi.inference.health import tell_excluded, tell_failed_searches, tell_few_draws
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
+from owlfi.inference.search.sandwich import draw_by_designs
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import simulate
@@ -173,11 +174,8 @@ def _vary_designs(
     centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
     free = max(n - fit.fitted, 1)
     wider = ((n + 1) / free) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
-    spread = np.asarray(fit.by_designs)
-    sizes, directions = np.linalg.eigh(np.where(np.isfinite(spread), spread, 0.0))
-    noise = numpy_generator(key).normal(size=theta.shape) * np.sqrt(np.maximum(sizes, 0.0))
-    moved = centre + wider * (theta - centre) + noise @ directions.T
-    return np.clip(moved, low, high)
+    noise = draw_by_designs(key, fit.by_designs, len(theta))
+    return np.clip(centre + wider * (theta - centre) + noise, low, high)
 
 
 def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:

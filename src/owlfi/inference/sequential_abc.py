@@ -139,7 +139,9 @@ def sequential_abc(
     rounds, draws = as_count("rounds", rounds), as_count("draws", draws)
     keep = as_count("keep", keep)
     if not 2 <= keep <= draws:
-        raise ValueError(f"keep must be from 2 to draws = {draws}, got {keep}")
+        raise ValueError(
+            f"keep must be from 2 to draws = {draws}, got {keep}; give keep=, or more draws"
+        )
     rule_key, key = split_key(key)
     quadrature = rule.quadrature(rule_key, problem)
     fit_key = fold_key(rule_key, 3)

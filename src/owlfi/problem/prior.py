@@ -193,13 +193,13 @@ class Prior(eqx.Module):
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(drawn)} is "
                 "discrete: an Empirical takes its own rows alone; give Smoothed(draws), or use "
-                "rejection_abc"
+                "rejection_abc without adjust"
             )
         if discrete:
             raise ValueError(
                 f"{method} needs continuous parameters, but the prior of {', '.join(discrete)} is "
                 "discrete; hold it with simulator.fix(...), once for each value, or use "
-                "rejection_abc"
+                "rejection_abc without adjust"
             )
 
     def check_differentiable(self, method: str, instead: str) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from owlfi._tools.arrays import as_jax, fill_rows, next_rung
 from owlfi._tools.checks import as_kind, as_rows, as_truth, is_traced
-from owlfi._tools.display import html_table, join, write_facts
+from owlfi._tools.display import html_table, join, round_numbers, write_facts
 from owlfi._tools.programs import compile_quickly
 from owlfi._tools.progress import show_bars
 from owlfi.kernels import Kernel, as_kernel
@@ -181,7 +181,8 @@ class Problem(eqx.Module):
         return write_facts(self, [join(parameters), *self._facts()])
 
     def _repr_html_(self) -> str:
-        caption = "; ".join(["Problem", *self._facts()])
+        *facts, kernel = self._facts()
+        caption = "; ".join(["Problem", *facts, round_numbers(kernel)])
         return html_table(caption, ("parameter", "prior"), self.prior.table())
 
     def _facts(self) -> list[str]:

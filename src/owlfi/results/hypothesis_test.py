@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array, Float
 
-from owlfi._tools.display import join
+from owlfi._tools.display import count, join
 from owlfi.results.files import register
 from owlfi.results.result import Result
 from owlfi.results.tables import align, table_rows
@@ -66,7 +66,8 @@ class HypothesisTest(Result):
             heading = "given" if self.about.get("method") == "simple" else "estimate"
             lines.append(align(table_rows(self.names, {heading: self.theta})))
         if self.about.get("failed"):
-            lines.append(f"{self.about['failed']} fits failed and count as +∞")
+            failed = count(self.about["failed"], "fit")
+            lines.append(f"{failed} to replicates failed: +∞ among the null statistics")
         if self.calls:
             lines.append(f"{self.calls:,} simulator calls")
         return lines

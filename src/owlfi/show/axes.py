@@ -1,9 +1,12 @@
 """Axes to draw on: those that are given, or new ones."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -34,6 +37,13 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib import pyplot
 
     return pyplot.figure(figsize=(width, height), layout="constrained")
+
+
+@contextmanager
+def plain_style() -> Iterator[None]:
+    """Matplotlib's own settings for a while: pages are white, whatever plots are elsewhere."""
+    with style.context("default"):
+        yield
 
 
 def keep_from_notebook(figure: Figure) -> None:

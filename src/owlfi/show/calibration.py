@@ -10,6 +10,7 @@ from owlfi._tools.checks import as_kind
 from owlfi.results.calibration import Calibration
 from owlfi.results.uniformity import binomial_band
 from owlfi.show.axes import as_axes, hide_frame
+from owlfi.show.words import as_label
 
 _FEWEST = 10  # data sets in a bar
 _POINTS = 101
@@ -35,7 +36,9 @@ def ranks(calibration: Calibration, axes: Any = None) -> np.ndarray:
         ax.axhspan(low, high, color="0.85", linewidth=0)
         ax.hist(np.asarray(calibration.levels)[:, j], bins, range=(0, 1), color="C0", alpha=0.7)
         ax.axhline(n / bins, color="0.3", linewidth=0.8)
-        ax.set(xlabel=f"level of {name}", xlim=(0, 1), ylabel="data sets" if j == 0 else "")
+        ax.set(
+            xlabel=as_label(f"level of {name}"), xlim=(0, 1), ylabel="data sets" if j == 0 else ""
+        )
         hide_frame(ax)
     return axes
 
@@ -58,7 +61,7 @@ def coverage(calibration: Calibration, ax: Axes | None = None) -> Axes:
     axis.fill_between(at, *bands.T, color="0.85", linewidth=0)
     depth = np.abs(2 * np.asarray(calibration.levels) - 1)
     for j, name in enumerate(calibration.names):
-        axis.plot(at, np.mean(depth[:, [j]] <= at, axis=0) - at, label=name)
+        axis.plot(at, np.mean(depth[:, [j]] <= at, axis=0) - at, label=as_label(name))
     joint = np.asarray(calibration.joint)
     known = joint[np.isfinite(joint)]
     if len(calibration.names) > 1 and len(known):

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from owlfi._tools.checks import as_kind
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.show.axes import hide_frame, new_axes, new_figure
+from owlfi.show.bins import choose_bins
+from owlfi.show.words import as_label
 
-_FEWEST_BINS, _MOST_BINS = 6, 30
 _MOST_PAIRED = 4  # columns of which all pairs are drawn
 _MOST_SINGLE = 12  # columns; more are drawn as a series
 _WIDE = 4  # pictures side by side
@@ -47,10 +48,7 @@ def check(found: PredictiveCheck) -> Figure:
 
 def draw_column(ax: Axes, x: Any, y: Any, name: str) -> None:
     """A histogram of observed numbers (n,) with the band of replicated ones (samples, rows)."""
-    low, high = np.quantile(x, [0.0, 1.0])
-    reach = 0.25 * (high - low) or 1.0
-    count = int(np.clip(2 * np.sqrt(len(x)), _FEWEST_BINS, _MOST_BINS))
-    bins = np.linspace(low - reach, high + reach, count)
+    bins = np.array(choose_bins(x, beside=0.25))
     ax.hist(x, bins.tolist(), density=True, color="0.8", label="observed")
     heights = np.stack([np.histogram(rows, bins)[0] for rows in y])
     heights = heights / (y.shape[1] * (bins[1] - bins[0]))
@@ -58,12 +56,12 @@ def draw_column(ax: Axes, x: Any, y: Any, name: str) -> None:
     lower, upper = np.quantile(heights, [0.05, 0.95], axis=0)
     ax.fill_between(middle, lower, upper, color="C0", alpha=0.3, label="predicted, 90%")
     ax.plot(middle, np.median(heights, 0), color="C0")
-    ax.set(yticks=[], xlabel=name)
+    ax.set(yticks=[], xlabel=as_label(name))
     hide_frame(ax)
 
 
 def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
-    d, names = x.shape[1], found.columns
+    d, names = x.shape[1], list(map(as_label, found.columns))
     axes = new_axes(d, d)
     worst = np.argsort(-np.abs(np.asarray(found.row_scores)))[:3]
     ring = {"facecolors": "none", "edgecolors": "C3"}
@@ -71,7 +69,7 @@ def _draw_pairs(found: PredictiveCheck, x: np.ndarray, y: np.ndarray) -> Figure:
         if j > i:
             ax.set_visible(False)
         elif i == j:
-            draw_column(ax, x[:, i], y[..., i], names[i] if i == d - 1 else "")
+            draw_column(ax, x[:, i], y[..., i], found.columns[i] if i == d - 1 else "")
         else:
             ax.scatter(*y[0][:, [j, i]].T, 4, color="C0", alpha=0.4, label="replicated")
             ax.scatter(*x[:, [j, i]].T, 4, color="0.3", alpha=0.6, label="observed")

@@ -17,6 +17,7 @@ from owlfi.results.result import Result
 from owlfi.show import plots
 from owlfi.show.axes import WIDE, grid, new_axes
 from owlfi.show.pages import Picture
+from owlfi.show.words import as_label
 
 _MOST_PAIRED = 6  # parameters of which all pairs are drawn
 
@@ -35,7 +36,7 @@ def _(result: Estimate) -> tuple[Picture, ...]:
     for j, ax in enumerate(axes):
         center = float(result.theta[j])
         ax.errorbar([center], [0], xerr=[[center - low[j]], [high[j] - center]], fmt="o", capsize=4)
-        ax.set(yticks=[], xlabel=result.names[j], ylim=(-1, 1))
+        ax.set(yticks=[], xlabel=as_label(result.names[j]), ylim=(-1, 1))
         ax.locator_params(axis="x", nbins=3)  # long numbers would meet
         ax.spines[["top", "right", "left"]].set_visible(False)
     _flatten(axes[0].figure, 1.3 * -(-len(axes) // WIDE))
@@ -43,7 +44,8 @@ def _(result: Estimate) -> tuple[Picture, ...]:
     if result.trace_thetas is not None and len(result.trace_thetas) > 1:
         way = plots.trace(result, grid(len(result.names)))
         words = f"The best value of each parameter after each of {len(result.trace_thetas)} steps."
-        found.append(Picture(way[0].figure, "The way of the search", words))
+        caption = "The way of the search on its first points; dashed, the estimate"
+        found.append(Picture(way[0].figure, caption, words))
     if result.chances is not None:
         axis = plots.observations(result, new_axes(size=4.8).ravel())
         listed = ", ".join(map(str, result.outliers)) or "none"
@@ -112,7 +114,8 @@ def _(result: Comparison) -> tuple[Picture, ...]:
     values = [result[name] for name in order]
     spreads = [1.645 * errors[result.names.index(name)] for name in order]
     ax.errorbar(values, range(len(order)), xerr=spreads, fmt="o", capsize=4)
-    ax.set(yticks=range(len(order)), yticklabels=order, xlabel="squared MMD, with 90% intervals")
+    names = list(map(as_label, order))
+    ax.set(yticks=range(len(order)), yticklabels=names, xlabel="squared MMD, with 90% intervals")
     ax.set_ylim(-0.5, len(order) - 0.5)
     ax.spines[["top", "right"]].set_visible(False)
     _flatten(ax.figure, 1.0 + 0.5 * len(order))

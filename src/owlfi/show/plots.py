@@ -10,10 +10,12 @@ from owlfi._tools.checks import as_array, as_kind
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.results import Estimate, HypothesisTest, Posterior
 from owlfi.show.axes import as_axes, hide_frame, new_axes, new_figure
+from owlfi.show.bins import choose_bins
 from owlfi.show.calibration import coverage, ranks
 from owlfi.show.check import check, draw_column
 from owlfi.show.directions import directions
 from owlfi.show.observations import observations
+from owlfi.show.words import as_label
 from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
 
 _BINS = 30
 _TRUTH: dict[str, Any] = {"color": "k", "linewidth": 0.8}
+_ESTIMATE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "linestyle": "--"}
 
 
 def marginals(
@@ -54,10 +57,10 @@ def marginals(
         as_kind("label", label, str, "a text")
     axes = as_axes(axes, 1, len(posterior.names))
     for j, (ax, name) in enumerate(zip(axes, posterior.names, strict=True)):
-        _histogram(ax, posterior, j, label)
+        _histogram(ax, posterior, j, None if label is None else as_label(label))
         if at is not None:
             ax.axvline(at[j], **_TRUTH)
-        ax.set_xlabel(name)
+        ax.set_xlabel(as_label(name))
         ax.set_yticks([])
         hide_frame(ax)
     if label is not None:
@@ -74,7 +77,7 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
     (2, 2)
     """
     posterior, at = _as_posterior(posterior, truth)
-    p = len(posterior.names)
+    p, names = len(posterior.names), list(map(as_label, posterior.names))
     axes = as_axes(axes, p, p).reshape(p, p)
     draws, sizes = np.asarray(posterior.draws), np.asarray(posterior.weights)
     for (i, j), ax in np.ndenumerate(axes):
@@ -89,14 +92,16 @@ def pairs(posterior: Posterior, axes: Any = None, *, truth: Any = None) -> np.nd
             ax.axvline(at[j], **_TRUTH)
             if j < i:
                 ax.axhline(at[i], **_TRUTH)
-        ax.set_xlabel(posterior.names[j] if i == p - 1 else "")
-        ax.set_ylabel(posterior.names[i] if j == 0 and i > 0 else "")
+        ax.set_xlabel(names[j] if i == p - 1 else "")
+        ax.set_ylabel(names[i] if j == 0 and i > 0 else "")
         hide_frame(ax)
     return axes
 
 
 def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     """The way of a search to its estimate, or of the chains of a posterior, for each parameter.
+
+    Dashed, the estimate: of rules that know other designs, it rests on these, too.
 
     Raises ValueError for an estimate that keeps no way, and for another number of axes.
 
@@ -115,8 +120,10 @@ def trace(result: Estimate | Posterior, axes: Any = None) -> np.ndarray:
     else:
         lines = np.asarray(result.draws).reshape(result.chains, -1, len(result.names))
     for j, (ax, name) in enumerate(zip(axes, result.names, strict=True)):
+        if isinstance(result, Estimate):
+            ax.axhline(float(result.theta[j]), **_ESTIMATE)
         ax.plot(lines[..., j].T, linewidth=0.7)
-        ax.set(xlabel="step", title=name)
+        ax.set(xlabel="step", title=as_label(name))
         hide_frame(ax)
     return axes
 
@@ -185,8 +192,10 @@ def draw_null(axes: Axes, null: Any, statistic: float, critical_value: float) ->
     >>> ax.get_xlabel()
     'statistic'
     """
-    values = np.asarray(null)
-    axes.hist(values[np.isfinite(values)], bins="auto", color="0.8", label="null statistics")
+    values = np.asarray(null, float)
+    known = values[np.isfinite(values)]
+    if len(known):
+        axes.hist(known, choose_bins(known), color="0.8", label="null statistics")
     if np.isfinite(critical_value):
         axes.axvline(critical_value, color="0.3", linestyle="--", label="critical value")
     axes.axvline(statistic, color="C0", label="observed")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from owlfi._tools.checks import as_kind, as_path, plain_number
-from owlfi._tools.display import count
+from owlfi._tools.display import count, round_numbers
 from owlfi._tools.files import write_whole
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule
@@ -18,9 +18,11 @@ from owlfi.results.hypothesis_test import HypothesisTest
 from owlfi.results.predictive_check import PredictiveCheck
 from owlfi.results.result import Result
 from owlfi.show import plots
-from owlfi.show.axes import grid, hide_frame, new_axes
+from owlfi.show.axes import grid, hide_frame, new_axes, plain_style
+from owlfi.show.bins import choose_bins
 from owlfi.show.pages import Picture, Section, Table, render
 from owlfi.show.pictures import pictures_of
+from owlfi.show.words import as_label
 from owlfi.weights.quadrature import Quadrature, as_quadrature
 
 _MOST_COLUMNS = 12  # of data that are listed and drawn
@@ -69,17 +71,18 @@ def report(
     target = as_path("path", path)
     _check_given(title=title, code=code, rule=rule, check=check, seed=seed)
     taken = None if seconds is None else plain_number("seconds", seconds)
-    found = [
-        *([] if problem is None else _describe_problem(as_problem(problem), rule)),
-        _describe_answer(result),
-        _describe_health(result),
-        *([] if check is None else [_describe_check(check)]),
-        *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
-        _describe_cost(result, taken),
-        _describe_origin(result, seed, code),
-    ]
     name = title or _name(result)
-    text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
+    with plain_style():
+        found = [
+            *([] if problem is None else _describe_problem(as_problem(problem), rule)),
+            _describe_answer(result),
+            _describe_health(result),
+            *([] if check is None else [_describe_check(check)]),
+            *([] if quadrature is None else [_describe_weights(as_quadrature(quadrature))]),
+            _describe_cost(result, taken),
+            _describe_origin(result, seed, code),
+        ]
+        text = render(name[:1].upper() + name[1:], "; ".join(result._headlines()), found)
     with write_whole(target) as file:
         file.write(text.encode())
     return target
@@ -104,15 +107,17 @@ def report_runs(
     code: str = "",
 ) -> Path:
     """The same on runs that no method was asked to use, with some lines on them."""
-    found = [
-        *_describe_problem(problem, rule),
-        Section("runs", "The runs", lines),
-        *([_describe_weights(quadrature)] if quadrature else []),
-        Section("again", "To get it again", tables=(_list_versions(None),), code=code),
-    ]
     target = as_path("path", path)
+    with plain_style():
+        found = [
+            *_describe_problem(problem, rule),
+            Section("runs", "The runs", lines),
+            *([_describe_weights(quadrature)] if quadrature else []),
+            Section("again", "To get it again", tables=(_list_versions(None),), code=code),
+        ]
+        text = render(title, "Simulations, without inference", found)
     with write_whole(target) as file:
-        file.write(render(title, "Simulations, without inference", found).encode())
+        file.write(text.encode())
     return target
 
 
@@ -123,7 +128,7 @@ def _describe_problem(problem: Problem, rule: Rule | None) -> list[Section]:
 def _describe_question(problem: Problem, rule: Rule | None) -> Section:
     n, d = problem.observed.shape
     facts = [f"{count(n, 'row')} of {count(d, 'column')} were observed."]
-    kernel = _round_numbers(repr(problem.data_kernel))
+    kernel = round_numbers(repr(problem.data_kernel))
     facts += [f"Simulator: {problem.simulator!r}.", f"Data kernel: {kernel}."]
     facts += [] if rule is None else [f"Points and weights: {rule!r}."]
     rows = [list(row) for row in problem.prior.table()]
@@ -142,8 +147,8 @@ def _describe_data(problem: Problem) -> Section:
     headings = ["column", "mean", "sd", "smallest", "median", "largest"]
     axes = grid(len(names))
     for j, (ax, name) in enumerate(zip(axes, names, strict=True)):
-        ax.hist(x[:, j], "auto", color="0.6")
-        ax.set(xlabel=name, yticks=[])
+        ax.hist(x[:, j], choose_bins(x[:, j]), color="0.6")
+        ax.set(xlabel=as_label(name), yticks=[])
         hide_frame(ax)
     words = f"Histograms of {', '.join(names)}; the table beside has their numbers."
     drawn = Picture(axes[0].figure, "Columns of the data", words)
@@ -234,7 +239,7 @@ def _shorten(value: Any) -> str:
 def _write(value: Any) -> str:
     """As a reader would, not as Python does."""
     if isinstance(value, dict):
-        return "; ".join(f"{name}: {_write(each)}" for name, each in value.items())
+        return "; ".join(f"{name}: {_write_named(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_write, value)) or "none"
     if isinstance(value, bool):
@@ -242,6 +247,8 @@ def _write(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _round_numbers(text: str) -> str:
-    """With as many digits as one reads."""
-    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.4g}", text)
+def _write_named(value: Any) -> str:
+    """The same of what stands below a name."""
+    if not isinstance(value, dict):
+        return _write(value)
+    return ", ".join(f"{name} = {_write(each)}" for name, each in value.items())

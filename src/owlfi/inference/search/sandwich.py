@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
+from owlfi._tools.keys import numpy_generator
 from owlfi.inference.search.tangent import Tangent
 
 _FARTHEST = 3.0  # standard errors that other designs may shift an estimate
@@ -86,6 +87,16 @@ def sandwich(
     moved_by = np.where(flat, 0.0, np.abs(asked) / np.sqrt(variance))
     found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, moved_by, of_points
     return Sandwich(*jax.device_put(found))  # all at once, in half of the time
+
+
+def draw_by_designs(
+    key: Key[Array, ""], by_designs: Float[Array | np.ndarray, "p p"], count: int
+) -> Float[np.ndarray, "b p"]:
+    """So many draws of how far the choice of the points moves an estimate."""
+    spread = np.asarray(by_designs)
+    sizes, directions = np.linalg.eigh(np.where(np.isfinite(spread), spread, 0.0))
+    noise = numpy_generator(key).normal(size=(count, len(sizes)))
+    return noise * np.sqrt(np.maximum(sizes, 0.0)) @ directions.T
 
 
 def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
