@@ -1,5 +1,6 @@
 """Programs: functions that are compiled as one, in little time."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,7 +21,7 @@ Kind = TypeVar("Kind", bound=Callable[..., Any])
 
 # Of XLA: simpler code in less time; sums over pairs are as fast without its emitters of fusions,
 # but not with fewer optimisations.
-_SUMS = {"xla_cpu_use_fusion_emitters": False}
+_SUMS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
 _QUICK = _SUMS | {"xla_backend_optimization_level": 1, "xla_cpu_multi_thread_eigen": False}
 # What XLA says where it has no such option, and JAX inside of a program that hides itself.
 _REFUSALS = "No such compile option", "can only be passed to top-level"
@@ -51,7 +52,7 @@ def compile_fully(function: Kind) -> Kind:
 
 
 def _compile(function: Kind, options: dict[str, Any]) -> Kind:
-    inner, quick = Kept(function), Kept(function, options) if options else Kept(function)
+    inner, quick = Kept(function), Kept(function, _leave_flags(options))
     first = [True]
 
     @wraps(function)
@@ -69,6 +70,12 @@ def _compile(function: Kind, options: dict[str, Any]) -> Kind:
                 return inner.run(leaves, form)
 
     return cast(Kind, run)
+
+
+def _leave_flags(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Without those that whoever runs owlfi has set for all programs; None where none is left."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in options.items() if f"--{name}=" not in flags} or None
 
 
 @contextmanager
