@@ -15,6 +15,7 @@ from jaxtyping import PyTree
 
 from owlfi._tools.arrays import as_jax, fill_on_host, next_rung
 from owlfi._tools.checks import is_traced
+from owlfi._tools.host_parts import put_back, set_aside
 from owlfi._tools.kept_programs import Kept
 
 Kind = TypeVar("Kind", bound=Callable[..., Any])
@@ -57,17 +58,18 @@ def _compile(function: Kind, options: dict[str, Any]) -> Kind:
 
     @wraps(function)
     def run(*arguments: Any, **more: Any) -> Any:
-        leaves, form = jax.tree.flatten((arguments, more))
+        known, aside = set_aside((arguments, more))
+        leaves, form = jax.tree.flatten(known)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return inner.run(leaves, form)
+            return put_back(inner.run(leaves, form), aside)
         with _explain_wait() if first else nullcontext():
             first.clear()
             try:
-                return quick.run(leaves, form)
+                return put_back(quick.run(leaves, form), aside)
             except Exception as error:
                 if not any(words in str(error) for words in _REFUSALS):
                     raise
-                return inner.run(leaves, form)
+                return put_back(inner.run(leaves, form), aside)
 
     return cast(Kind, run)
 
