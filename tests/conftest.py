@@ -1,3 +1,4 @@
+import gc
 import os
 from itertools import count
 from pathlib import Path
@@ -28,6 +29,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 import owlfi  # noqa: E402, F401  (switches JAX to double precision)
 
 matplotlib.use("Agg")
+gc.set_threshold(50_000, 20, 20)  # programs are traced all the time, which makes much garbage
 
 MOST_MAPS = 8_000  # of memory: each program takes some, and a gigabyte has about so many
 BETWEEN = 10  # tests, since to count the maps takes milliseconds

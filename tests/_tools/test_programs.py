@@ -136,3 +136,26 @@ def test_flags_that_are_set_for_all_programs_are_left_alone(monkeypatch):
     assert programs._leave_flags(options) is None
     monkeypatch.delenv("XLA_FLAGS")
     assert programs._leave_flags(options) == options
+
+
+def test_garbage_is_looked_for_again_whatever_happens_in_a_program():
+    seen = []
+
+    def look(x, wrong):
+        seen.append(gc.isenabled())
+        if wrong:
+            raise ValueError("not this")
+        return x
+
+    watched = compile_quickly(look)
+    watched(np.float64(1.0), False)
+    with pytest.raises(ValueError, match="not this"):
+        watched(np.float64(1.0), True)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        watched(np.ones(2), False)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert seen == [False] * 3

@@ -265,7 +265,10 @@ class Simulator(eqx.Module):
     def stand_in(self, generator: StandIn) -> "Simulator":
         """What programs take for one on the host: all of the same noise look the same to them."""
         names = tuple(map(str, range(len(self.parameters))))
-        return Simulator(generator, self.measure, names, on_host=True)
+        known = {"generator": generator, "parameters": names, "prior": None, "theta": None}
+        twin = object.__new__(Simulator)  # checks would take longer than programs run
+        vars(twin).update(vars(self) | known)
+        return twin
 
     def fix(self, **values: Any) -> "Simulator":
         """The simulator of the other parameters, with these held at the given numbers.
