@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from owlfi import Normal, Simulator
 from owlfi._tools import kept_programs, programs
 from owlfi._tools.programs import compile_quickly, map_cases
 
@@ -101,3 +102,60 @@ def test_memory_is_full_where_most_of_its_maps_are_used(maps, full, monkeypatch,
     assert kept_programs.is_memory_full() is full
     most.unlink()
     assert not kept_programs.is_memory_full()
+
+
+def test_programs_serve_all_simulators_on_the_host_and_give_back_their_own():
+    traced = []
+
+    def shift(simulator, x):
+        traced.append(simulator.parameters)
+        return simulator, x + 1
+
+    moved = compile_quickly(shift)
+    for name, by in (("a", 1.0), ("b", 2.0)):
+        model = Simulator(lambda t, u, by=by: by * np.asarray(u), Normal(), [name], on_host=True)
+        own, two = moved(model, np.float64(1.0))
+        assert own is model
+        assert float(two) == 2
+        inside = jax.jit(lambda x, model=model: moved(model, x)[1])(1.0)
+        assert float(inside) == 2
+    assert len(traced) == 2  # by itself, and inside of another
+
+
+def test_generators_on_the_host_are_not_called_in_programs():
+    model = Simulator(lambda t, u: np.asarray(u), Normal(), ["a"], on_host=True)
+    with pytest.raises(ValueError, match="runs on the host and cannot be used inside"):
+        compile_quickly(lambda model: model.generator(np.zeros(1), np.zeros((2, 1))))(model)
+
+
+def test_flags_that_are_set_for_all_programs_are_left_alone(monkeypatch):
+    options = {"xla_one": 1, "xla_two": 2}
+    monkeypatch.setenv("XLA_FLAGS", "--xla_two=5")
+    assert programs._leave_flags(options) == {"xla_one": 1}
+    monkeypatch.setenv("XLA_FLAGS", "--xla_two=5 --xla_one=0")
+    assert programs._leave_flags(options) is None
+    monkeypatch.delenv("XLA_FLAGS")
+    assert programs._leave_flags(options) == options
+
+
+def test_garbage_is_looked_for_again_whatever_happens_in_a_program():
+    seen = []
+
+    def look(x, wrong):
+        seen.append(gc.isenabled())
+        if wrong:
+            raise ValueError("not this")
+        return x
+
+    watched = compile_quickly(look)
+    watched(np.float64(1.0), False)
+    with pytest.raises(ValueError, match="not this"):
+        watched(np.float64(1.0), True)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        watched(np.ones(2), False)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert seen == [False] * 3

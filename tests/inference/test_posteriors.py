@@ -224,7 +224,8 @@ def rounded(theta, u):
     return jnp.round(4 * (theta[0] + theta[1] * u)) / 4
 
 
-@pytest.mark.parametrize("generator", [scaled, pytest.param(rounded, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("generator", [scaled, rounded])
 def test_calibrated_draws_have_the_covariance_of_the_estimate(generator):
     """The prior is wide; 5 Monte Carlo errors of 400 draws, and the curved line of sd."""
     problem, rule = scale_problem(generator), VStatistic(64, owlfi.sobol)

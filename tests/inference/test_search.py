@@ -112,6 +112,7 @@ def test_ripples_that_do_not_average_out_are_said():
     assert warns(fit(problem), "single simulations far out")
 
 
+@pytest.mark.slow
 def test_intervals_of_a_long_tail_are_no_narrower_than_those_of_maximum_likelihood():
     """Gamma's scale at a small shape: single points of a design pass single observations."""
     prior = Prior(shape=Uniform(0.05, 5), scale=Uniform(0.1, 10))
@@ -209,6 +210,7 @@ def test_regression_gives_the_errors_that_slopes_give():
     assert_allclose(*errors, rtol=0.1)  # the regression leaves out how the slopes bend
 
 
+@pytest.mark.slow
 def test_what_simulations_have_with_themselves_does_not_pass_for_slopes():
     """In eight dimensions each is alone: of 64 points, a fifth of ⟨∂μ, ∂μ⟩ is each with itself."""
     model = Simulator(

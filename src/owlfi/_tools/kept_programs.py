@@ -1,7 +1,9 @@
 """What is compiled for a function that a user wrote is kept as long as that function is."""
 
+import gc
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import MethodType
@@ -41,7 +43,8 @@ class Kept:
         others = tuple(None if eqx.is_array(leaf) else _refer(leaf) for leaf in leaves)
         owners = tuple(dict.fromkeys(leaf for leaf in others if isinstance(leaf, weakref.ref)))
         program = self.programs.get(owners) or self._open(owners)
-        found, rest = program(arrays, _Fixed(others, form))
+        with _keep_garbage():
+            found, rest = program(arrays, _Fixed(others, form))
         jax.block_until_ready(found)
         return eqx.combine(found, rest.value) if jax.tree.leaves(rest.value) else found
 
@@ -73,6 +76,19 @@ def forget_programs() -> None:
     """Those of all models: whichever is used again is compiled again."""
     for kept in list(_EVERY):
         kept.programs.clear()
+
+
+@contextmanager
+def _keep_garbage() -> Iterator[None]:
+    """To look for it again and again takes an eighth of the time in which a program is traced."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Fixed(NamedTuple):

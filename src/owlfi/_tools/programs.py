@@ -1,5 +1,6 @@
 """Programs: functions that are compiled as one, in little time."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,13 +15,14 @@ from jaxtyping import PyTree
 
 from owlfi._tools.arrays import as_jax, fill_on_host, next_rung
 from owlfi._tools.checks import is_traced
+from owlfi._tools.host_parts import put_back, set_aside
 from owlfi._tools.kept_programs import Kept
 
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
 # Of XLA: simpler code in less time; sums over pairs are as fast without its emitters of fusions,
 # but not with fewer optimisations.
-_SUMS = {"xla_cpu_use_fusion_emitters": False}
+_SUMS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
 _QUICK = _SUMS | {"xla_backend_optimization_level": 1, "xla_cpu_multi_thread_eigen": False}
 # What XLA says where it has no such option, and JAX inside of a program that hides itself.
 _REFUSALS = "No such compile option", "can only be passed to top-level"
@@ -51,24 +53,31 @@ def compile_fully(function: Kind) -> Kind:
 
 
 def _compile(function: Kind, options: dict[str, Any]) -> Kind:
-    inner, quick = Kept(function), Kept(function, options) if options else Kept(function)
+    inner, quick = Kept(function), Kept(function, _leave_flags(options))
     first = [True]
 
     @wraps(function)
     def run(*arguments: Any, **more: Any) -> Any:
-        leaves, form = jax.tree.flatten((arguments, more))
+        known, aside = set_aside((arguments, more))
+        leaves, form = jax.tree.flatten(known)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return inner.run(leaves, form)
+            return put_back(inner.run(leaves, form), aside)
         with _explain_wait() if first else nullcontext():
             first.clear()
             try:
-                return quick.run(leaves, form)
+                return put_back(quick.run(leaves, form), aside)
             except Exception as error:
                 if not any(words in str(error) for words in _REFUSALS):
                     raise
-                return inner.run(leaves, form)
+                return put_back(inner.run(leaves, form), aside)
 
     return cast(Kind, run)
+
+
+def _leave_flags(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Without those that whoever runs owlfi has set for all programs; None where none is left."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in options.items() if f"--{name}=" not in flags} or None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_array, as_kind, as_truth, brief, fails_in_jax
 from owlfi._tools.display import write_facts
+from owlfi._tools.host_parts import StandIn, stands_aside
 from owlfi.measures import Measure, Uniform, as_measure, as_points
 from owlfi.problem.checks import as_parameters, as_sample, as_theta, check_finite
 from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
@@ -26,6 +27,7 @@ from owlfi.problem.wrapped import Fixed, FromUniform
 Generator = Callable[[Any, Any], Any]
 
 
+@stands_aside
 class Simulator(eqx.Module):
     """A generator of data y = G(theta, u), the measure of its noise, and its parameters.
 
@@ -259,6 +261,14 @@ class Simulator(eqx.Module):
         """The same simulator with some of its arguments replaced, such as its prior or measure."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         return Simulator(**own | parts)
+
+    def stand_in(self, generator: StandIn) -> "Simulator":
+        """What programs take for one on the host: all of the same noise look the same to them."""
+        names = tuple(map(str, range(len(self.parameters))))
+        known = {"generator": generator, "parameters": names, "prior": None, "theta": None}
+        twin = object.__new__(Simulator)  # checks would take longer than programs run
+        vars(twin).update(vars(self) | known)
+        return twin
 
     def fix(self, **values: Any) -> "Simulator":
         """The simulator of the other parameters, with these held at the given numbers.

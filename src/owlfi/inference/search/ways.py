@@ -156,8 +156,8 @@ class BySlopes:
     def _descend(
         self, objective: Objective, start: Float[Array, " p"], tolerance: float
     ) -> Minimum:
-        end = as_jax(np.float64(tolerance))
-        return minimise(objective, start, steps=self.steps, tolerance=end, held=NONE, whole=False)
+        end, whole = as_jax(np.float64(tolerance)), objective.runtime.compiles  # one for all ends
+        return minimise(objective, start, steps=self.steps, tolerance=end, held=NONE, whole=whole)
 
     def look(
         self, key: Key[Array, ""], objective: Objective, landing: Landing, designs: Designs
