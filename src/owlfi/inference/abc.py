@@ -191,7 +191,8 @@ class _Selected(NamedTuple):
     yardstick: Yardstick
     accepted: Accepted
     about: dict[str, Any]
-    unseen: tuple[str, ...]
+    seen: float
+    """The share of the accepted that the yardstick sees."""
     loose: tuple[str, ...]
 
     def view(self, problem: Problem) -> list[View]:
@@ -209,9 +210,9 @@ class _Selected(NamedTuple):
         unadjusted: str = "",
     ) -> Posterior:
         thetas, weights = take_rows(self.runs.thetas, self.accepted.kept), self.accepted.weights
-        about, known = self.about | {"adjusted": adjusted is not None}, problem.warnings
-        fitted = [text for text in self.yardstick.warnings if text not in known]
-        told = (*known, *fitted, *self.runs.quadrature.warnings, *self.runs.warnings, *self.unseen)
+        about = self.about | {"adjusted": adjusted is not None}
+        made = (*self.runs.quadrature.warnings, *self.runs.warnings)
+        told = (*self.yardstick.tell(problem.warnings), *made, *tell_unseen(self.seen))
         if adjusted is None:
             remedy = "simulate more parameters, or accept a larger share of them"
             few = tell_few_draws(len(weights), about["effective_draws"], remedy)
@@ -253,26 +254,23 @@ def _select(
     if adjust:  # it looks at fewer of them, too
         wanted = max(FEWEST, 4 * draws_needed(len(problem.prior.names), 3))
 
-    def look(yardstick: Yardstick) -> Accepted:
+    def look(yardstick: Yardstick) -> tuple[Accepted, float]:
         found, explained = yardstick.measure(runs), yardstick.explain(runs.quadrature)
-        return accept_nearest(cut, found, len(failed), importance, explained, wanted)
-
-    def share_seen(yardstick: Yardstick, accepted: Accepted) -> float:
-        return float(yardstick.sees(runs.at(accepted.kept)).mean())
+        accepted = accept_nearest(cut, found, len(failed), importance, explained, wanted)
+        return accepted, float(yardstick.sees(runs.at(accepted.kept)).mean())
 
     if cut == Cut():
-        yardstick, accepted = look_sharply(yardstick, look, share_seen)
+        yardstick, (accepted, seen) = look_sharply(yardstick, look, lambda found: found[1])
     else:  # what was asked for is by k as it is
-        accepted = look(yardstick)
+        accepted, seen = look(yardstick)
     about = {
         "method": f"ABC{yardstick.method}",
         **accepted.about(len(failed)),
         "stretched": yardstick.stretched,
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
     }
-    unseen = tell_unseen(share_seen(yardstick, accepted))
     loose = tell_loose(accepted, len(failed), cut != Cut())
-    return _Selected(runs, yardstick, accepted, about, unseen, loose)
+    return _Selected(runs, yardstick, accepted, about, seen, loose)
 
 
 def _retune(problem: Problem, runs: Simulations) -> Simulations:

@@ -63,13 +63,15 @@ class Least(NamedTuple):
 class Runs(NamedTuple):
     """All runs so far: places on the real line, how far they are, what chose and what measured."""
 
-    made: Simulations
     v: Float[np.ndarray, "t p"]
     log_prior: Float[np.ndarray, " t"]
     proposals: tuple[Cloud, ...]
+    calls: int
     yardstick: Yardstick
     distances: Float[np.ndarray, " t"]
     least: Least
+    seen: float = 1.0
+    """The share of those that are kept."""
 
     @property
     def threshold(self) -> float:
@@ -81,11 +83,6 @@ class Runs(NamedTuple):
         order = np.argsort(self.distances, kind="stable")
         near = (self.distances <= self.threshold) & np.isfinite(self.distances)
         return order[: near.sum()]
-
-    @property
-    def share_seen(self) -> float:
-        """Of those that are kept."""
-        return float(self.yardstick.sees(self.made.at(self.nearest)).mean())
 
 
 def _expect_rounds(
@@ -148,8 +145,7 @@ def sequential_abc(
     yardstick = choose_yardstick(fit_key, problem, rule, quadrature, discrepancy, progress)
     steps = _run_rounds(key, problem, yardstick, quadrature, draws, keep, rounds)
     history = collect(steps, rounds, "Sequential ABC", show=progress)
-    last = history[-1]
-    best, weights = _choose_best(last)
+    best, weights = _choose_best(last := history[-1])
     about: dict[str, Any] = {
         "method": f"sequential ABC{yardstick.method}",
         "thresholds": [runs.threshold for runs in history],
@@ -159,18 +155,16 @@ def sequential_abc(
         "effective_draws": float(1 / np.sum(weights**2)),
     }
     thetas = from_real(as_jax(last.v[best]), problem.prior.bounds)
-    known = problem.warnings
     told = (
-        *known,
-        *(text for text in yardstick.warnings if text not in known),
+        *yardstick.tell(problem.warnings),
         *quadrature.warnings,
         *tell_interruption(len(history), rounds, "rounds"),
         *tell_lost(about["failed"], about["simulated"]),
-        *tell_unseen(last.share_seen),
+        *tell_unseen(last.seen),
         *tell_few_draws(len(best), about["effective_draws"], "give more draws, and more to keep"),
     )
-    names, calls = problem.prior.names, yardstick.calls + last.made.calls
-    return announce(Posterior(names, thetas, as_jax(weights), calls, 1, about, told))
+    calls = yardstick.calls + last.calls
+    return announce(Posterior(problem.prior.names, thetas, as_jax(weights), calls, 1, about, told))
 
 
 def _run_rounds(
@@ -184,15 +178,15 @@ def _run_rounds(
 ) -> Iterator[Runs]:
     """All runs so far, after each round."""
     ends, random = problem.prior.bounds, numpy_generator(fold_key(key, rounds))
-    made = simulate_prior(key, problem, quadrature, draws)
-    runs = _measure(problem, yardstick, _check_whole(made, draws), (), keep)
+    made = _check_whole(simulate_prior(key, problem, quadrature, draws), draws)
+    runs = _measure(problem, yardstick, made, (), keep)
     yield runs
     for _ in range(1, rounds):
         afford(1, draws * len(quadrature.points))
         proposals = (*runs.proposals, _propose(runs))
         thetas = from_real(as_jax(_draw(random, proposals[-1], draws)), ends)
         more = simulate_in_chunks(problem, thetas, quadrature, check=False)
-        made = runs.made.join(_check_whole(more, draws))
+        made = made.join(_check_whole(more, draws))
         runs = _measure(problem, runs.yardstick, made, proposals, keep)
         yield runs
 
@@ -213,13 +207,14 @@ def _measure(
 ) -> Runs:
     """How far all runs are, by the narrowest kernel that sees those to keep."""
     v = to_real(made.thetas, problem.prior.bounds)
-    known = np.asarray(v), np.asarray(log_prior(problem.prior, v)), proposals
+    known = np.asarray(v), np.asarray(log_prior(problem.prior, v)), proposals, made.calls
 
     def look(yardstick: Yardstick) -> Runs:
         least = Least(keep, yardstick.explain(made.quadrature))
-        return Runs(made, *known, yardstick, yardstick.measure(made), least)
+        runs = Runs(*known, yardstick, yardstick.measure(made), least)
+        return runs._replace(seen=float(yardstick.sees(made.at(runs.nearest)).mean()))
 
-    return look_sharply(yardstick, look, lambda _, runs: runs.share_seen)[1]
+    return look_sharply(yardstick, look, lambda runs: runs.seen)[1]
 
 
 def _choose_best(runs: Runs) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:

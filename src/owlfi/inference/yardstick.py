@@ -43,6 +43,11 @@ class Yardstick(NamedTuple):
     stretched: float = 1.0
     calls: int = 0
     warnings: tuple[str, ...] = ()
+    """Of the fit that it was made by."""
+
+    def tell(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """What is known, and the warnings beyond that."""
+        return (*known, *(text for text in self.warnings if text not in known))
 
 
 def choose_yardstick(
@@ -111,14 +116,14 @@ Found = TypeVar("Found")
 def look_sharply(
     yardstick: Yardstick,
     look: Callable[[Yardstick], Found],
-    share_seen: Callable[[Yardstick, Found], float],
+    share_seen: Callable[[Found], float],
 ) -> tuple[Yardstick, Found]:
     """The narrowest kernel that sees most of what it finds, by factors of 2, and that."""
     best, found = yardstick, look(yardstick)
-    seen = share_seen(best, found) >= _MOSTLY
+    seen = share_seen(found) >= _MOSTLY
     while (other := best.stretch(0.5 if seen else 2.0)) is not None:
         there = look(other)
-        also = share_seen(other, there) >= _MOSTLY
+        also = share_seen(there) >= _MOSTLY
         if seen and not also:
             break
         best, found = other, there
