@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 import owlfi
-from owlfi.campaign.store import Store
 from owlfi.cli.main import app
 
 TOML = """\
@@ -80,7 +79,7 @@ def test_study_of_a_method_that_simulates_itself_shows_its_weights(study, monkey
 
 
 def test_a_check_that_would_take_long_is_offered(study, monkeypatch):
-    monkeypatch.setattr(Store, "mean_seconds", lambda store: 3600.0)
+    monkeypatch.setattr("owlfi.cli.report.list_seconds", lambda store: [3600.0])
     ran = invoke("run", study)
     assert ran.exit_code == 0, ran.output
     out = study.parent / "out"

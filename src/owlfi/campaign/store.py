@@ -204,12 +204,6 @@ class Store:
         attempts = self.connection.execute("SELECT total(attempts) FROM runs").fetchone()[0]
         return int(attempts) + (self.fact("checks") or 0)
 
-    def mean_seconds(self) -> float:
-        """Of all runs that are done, inside the design or not; NaN where none tells."""
-        mean = "SELECT avg(seconds) FROM runs WHERE state = ?"
-        (found,) = self.connection.execute(mean, (DONE,)).fetchone()
-        return float("nan") if found is None else found
-
     def counts(self) -> dict[str, tuple[int, float]]:
         """For each state the number of runs of the design, and their seconds."""
         rows = self.connection.execute(

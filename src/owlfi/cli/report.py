@@ -2,8 +2,9 @@
 
 # Commands import what they need when they are called: help and mistakes wait for nothing else.
 
-from math import inf, isfinite, isnan
+from math import inf, isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,15 +90,19 @@ def _offer_check(path: Path, study: "Study", needed: float) -> str:
 
 def _predict_seconds(study: "Study", calls: int) -> float:
     """How long so many calls of the simulator take, as its runs did; 0 where it is compiled."""
-    from owlfi.campaign import Campaign
-
     if study.simulator.runtime.compiles or not calls:
         return 0.0
-    if not study.store.is_file():
-        return inf
-    with Campaign.open(study.store).reading() as store:
-        each = store.mean_seconds()
-    return inf if isnan(each) else calls * each
+    each = list_seconds(study.store) if study.store.is_file() else []
+    return calls * fmean(each) if each else inf
+
+
+def list_seconds(store: Path) -> list[float]:
+    """What each run of a store took, as far as it is known."""
+    from owlfi.campaign import Campaign
+
+    with Campaign.open(store).reading() as opened:
+        endings = opened.endings().values()
+    return [ending.seconds for ending in endings if ending.seconds is not None]
 
 
 def _find_quadrature(
