@@ -18,13 +18,19 @@ def stands_aside(kind: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class StandIn:
-    """Instead of a generator, and not to be called: its place among those of the arguments.
+    """Instead of a generator: its place among those of the arguments.
 
     >>> StandIn(0) == StandIn(0)
     True
     """
 
     place: int
+
+    def __call__(self, theta: Any, u: Any) -> Any:
+        raise ValueError(
+            "the generator runs on the host and cannot be used inside of a program; call it "
+            "outside and pass y in"
+        )
 
 
 def set_aside(tree: PyTree) -> tuple[PyTree, list[Any]]:

@@ -122,10 +122,10 @@ def find_end(
     usual = _units(objective) * error
     calls, lower, step = 0, None, min(_first_step(risen) * usual, room)
     path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
-    options = {"steps": steps, "tolerance": enough, "whole": True}  # as of searches: one program
     for trial in range(_TRIALS):
         moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
-        found = minimise(objective, moved, **options, held=np.int64(place))
+        held = np.int64(place)  # all arguments as of searches: one program serves both
+        found = minimise(objective, moved, steps=steps, tolerance=enough, held=held, whole=True)
         calls += int(found.calls)
         rise = float(found.value) - value
         if rise < -_LOWER * goal**2 and (lower is None or rise + value < lower[1]):
