@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +69,8 @@ def write_page(path: Path) -> None:
         path.write_text(text)
 
 
-def read_all() -> list[Message]:
+@cache
+def read_all() -> tuple[Message, ...]:
     """The messages of the library, each once in its room."""
     trees = {file: ast.parse(file.read_text()) for file in sorted(SOURCE.rglob("*.py"))}
     calls = defaultdict(list)
@@ -81,7 +83,7 @@ def read_all() -> list[Message]:
         known = constants | dict(_assigned(tree.body))
         for message in _read(tree, file, known, calls):
             messages.setdefault((message.room, message.text), message)
-    return list(messages.values())
+    return tuple(messages.values())
 
 
 def _assigned(statements: list[ast.stmt]) -> list[tuple[str, ast.expr]]:

@@ -125,7 +125,7 @@ def test_programs_serve_all_simulators_on_the_host_and_give_back_their_own():
 def test_generators_on_the_host_are_not_called_in_programs():
     model = Simulator(lambda t, u: np.asarray(u), Normal(), ["a"], on_host=True)
     with pytest.raises(ValueError, match="runs on the host and cannot be used inside"):
-        compile_quickly(lambda model: model.generator(np.zeros(1), np.zeros((2, 1))))(model)
+        compile_quickly(lambda model, u: model.rows(jnp.zeros(1), u))(model, np.zeros((2, 1)))
 
 
 def test_flags_that_are_set_for_all_programs_are_left_alone(monkeypatch):

@@ -381,7 +381,7 @@ def test_a_regression_that_knows_less_than_the_data_is_told():
     """Data scatter by 1% of what 400 thetas are apart."""
     prior = Prior(a=owlfi.Uniform(0, 10), b=owlfi.Uniform(0, 10))
     model = Simulator(lambda t, u: t[None] * (1 + 0.01 * u), Normal(dim=2), prior.names)
-    key = jax.random.fold_in(KEY, 2)
+    key = jax.random.fold_in(KEY, 1)
     x = model([5.0, 3.0], owlfi.iid(key, 200, model.measure))
     problem = Problem(model, x, prior=prior)
     with pytest.warns(HealthWarning, match=r"the regression leaves.*times the noise of the data"):

@@ -145,9 +145,8 @@ def test_warm_starts_take_a_few_steps():
 
 
 def test_trace_falls_to_the_minimum():
-    estimate = gaussian_estimate()
+    estimate = owlfi.minimum_distance(KEY, g_and_k_problem(), G_AND_K_RULE)
     values = np.asarray(estimate.trace_values)
-    assert len(values) > 3
     assert np.all(np.diff(values) <= 0)
     assert_allclose(values[-1], estimate.squared_mmd)
     errors = np.asarray(estimate.standard_errors)  # the last step is towards other designs

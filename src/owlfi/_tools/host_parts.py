@@ -27,7 +27,10 @@ class StandIn:
     place: int
 
     def __call__(self, theta: Any, u: Any) -> Any:
-        raise ValueError("the generator runs on the host and cannot be used inside of a program")
+        raise ValueError(
+            "the generator runs on the host and cannot be used inside of a program; call it "
+            "outside and pass y in"
+        )
 
 
 def set_aside(tree: PyTree) -> tuple[PyTree, list[Any]]:
@@ -47,7 +50,8 @@ def put_back(tree: PyTree, aside: list[Any]) -> PyTree:
     """What a program returned, with what was set aside for it."""
 
     def restore(node: Any) -> Any:
-        return aside[node.generator.place] if _is_on_host(node) else node
+        known = _is_on_host(node) and isinstance(node.generator, StandIn)
+        return aside[node.generator.place] if known else node
 
     return jax.tree.map(restore, tree, is_leaf=_may_stand_aside) if aside else tree
 

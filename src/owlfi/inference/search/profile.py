@@ -124,9 +124,8 @@ def find_end(
     path, enough = _follow_ridge(sandwich, place), as_jax(_ENOUGH * goal**2)
     for trial in range(_TRIALS):
         moved = _move_inside(objective, theta, side * min(step, (1 - _INSIDE) * room) * path)
-        found = minimise(  # whole, as searches are: one program serves both
-            objective, moved, steps=steps, tolerance=enough, held=np.int64(place), whole=True
-        )
+        held = np.int64(place)  # all arguments as of searches: one program serves both
+        found = minimise(objective, moved, steps=steps, tolerance=enough, held=held, whole=True)
         calls += int(found.calls)
         rise = float(found.value) - value
         if rise < -_LOWER * goal**2 and (lower is None or rise + value < lower[1]):
