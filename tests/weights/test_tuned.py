@@ -47,6 +47,17 @@ def test_minimise_walks_around_values_that_are_nan():
     assert_allclose(stuck, [0.3])
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_minimise_goes_on_from_the_lowest_of_several_starts(order):
+    def two_wells(x):  # the left one is deeper; NaN beyond 2
+        return jnp.where(x[0] < 2, (x[0] ** 2 - 1) ** 2 + 0.3 * x[0], jnp.nan)
+
+    starts = jnp.array([[0.9], [-0.7], [3.0]])[jnp.array(order)]
+    found = minimise(two_wells, starts, tolerance=1e-10)
+    assert_allclose(found, [-1.0355], atol=1e-3)
+    assert_allclose(minimise(two_wells, starts[order.index(0)], tolerance=1e-10), [0.9604], atol=1e-3)
+
+
 # The criterion
 
 
@@ -107,6 +118,15 @@ def test_an_idle_coordinate_gets_a_long_lengthscale():
     found = tune_to(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=2))
     busy, idle = np.asarray(found.certificate.lengthscale)
     assert idle > 10 * busy
+
+
+def test_what_is_rough_is_not_lost_in_short_lengthscales():
+    noise = owlfi.Exponential(dim=8)
+    u = owlfi.sobol(KEY, 256, noise)
+    y = jnp.log(jnp.expm1(u / 2.5).sum(1, keepdims=True))  # claims with heavy tails
+    fit = owlfi.tuned_weights(owlfi.SquaredExponential(0.3), noise, u, y).certificate.fit
+    assert fit.unexplained < 0.5
+    assert fit.lengthscale.min() > 0.3
 
 
 def test_smooth_functions_choose_the_smooth_family_and_kinks_a_rough_one():

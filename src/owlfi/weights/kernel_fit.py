@@ -21,7 +21,7 @@ from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponentia
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
 _SMALL_DESIGN = 48
 _LOG_NUGGET = (-32.0, 0.0)
-_START_NUGGET = -14.0
+_START_NUGGETS = -14.0, -3.0  # from the first alone, what is rough ends in lengthscales of nothing
 _LOG_CONSTANT = 12.0  # either way
 _TINY = 1e-300
 _ROUNDING = 1e-15  # of a factorisation, for each point
@@ -77,11 +77,12 @@ class Criterion(NamedTuple):
     families: int | None = None
     """How many there are, where not all are tried."""
 
-    def start(self) -> Array:
+    def starts(self) -> Float[Array, "r n"]:
+        """Smooth, and with noise."""
         low, high = _LOG_NUGGET
-        nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
+        nuggets = jnp.arctanh((2 * jnp.array(_START_NUGGETS) - low - high) / (high - low))
         lengthscales = 1 if self.shared else self.points.shape[1]
-        return jnp.zeros(2 + lengthscales).at[0].set(nugget)
+        return jnp.zeros((len(nuggets), 2 + lengthscales)).at[:, 0].set(nuggets)
 
     @property
     def shared(self) -> bool:
@@ -184,7 +185,7 @@ def _fit_one(
 ) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
-    start = Criterion(points[0], widths[0]).start()
+    starts = Criterion(points[0], widths[0]).starts()
 
     def try_stage(
         best: tuple[KernelFit, Array], number: Array
@@ -193,7 +194,7 @@ def _fit_one(
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
         criterion = Criterion(points[coordinates], widths[coordinates], families=families)
-        first = jnp.where(searching, start, best[1])
+        first = jnp.where(searching, starts, best[1])
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
@@ -205,7 +206,7 @@ def _fit_one(
 
     nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
     stages = jnp.arange(systems + len(families_in(points.shape[-1])[:families]) - 1)
-    return jax.lax.scan(try_stage, (nothing, start), stages)[0][0]
+    return jax.lax.scan(try_stage, (nothing, starts[0]), stages)[0][0]
 
 
 @compile_quickly
