@@ -47,6 +47,19 @@ def test_minimise_walks_around_values_that_are_nan():
     assert_allclose(stuck, [0.3])
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_minimise_goes_on_from_the_lowest_of_several_starts(order):
+    def two_wells(x):  # the left one is deeper; NaN beyond 2
+        return jnp.where(x[0] < 2, (x[0] ** 2 - 1) ** 2 + 0.3 * x[0], jnp.nan)
+
+    starts = jnp.array([[0.9], [-0.7], [3.0]])[jnp.array(order)]
+    found = minimise(two_wells, starts, tolerance=1e-10)
+    assert_allclose(found, [-1.0355], atol=1e-3)
+    assert_allclose(
+        minimise(two_wells, starts[order.index(0)], tolerance=1e-10), [0.9604], atol=1e-3
+    )
+
+
 # The criterion
 
 
@@ -107,6 +120,42 @@ def test_an_idle_coordinate_gets_a_long_lengthscale():
     found = tune_to(lambda u: jnp.sin(2 * u[:, :1]), owlfi.Normal(dim=2))
     busy, idle = np.asarray(found.certificate.lengthscale)
     assert idle > 10 * busy
+
+
+CLAIMS = owlfi.Exponential(dim=8)
+
+
+def log_claims(u):
+    """The logarithm of a sum with heavy tails."""
+    return jnp.log(jnp.expm1(u / 2.5).sum(1, keepdims=True))
+
+
+def test_what_is_rough_is_not_lost_in_short_lengthscales():
+    fit = tune_to(log_claims, CLAIMS, 256, k=owlfi.SquaredExponential(0.3)).certificate.fit
+    assert fit.unexplained < 0.5
+    assert fit.lengthscale.min() > 0.3
+
+
+def test_a_fit_that_errs_to_one_side_makes_no_biased_weights():
+    k, law = owlfi.SquaredExponential(0.6), log_claims(owlfi.sobol(KEY, 2**13, CLAIMS))
+    designs = jnp.stack([owlfi.sobol(jax.random.key(i), 256, CLAIMS) for i in range(4)])
+    found = owlfi.tuned_weights(k, CLAIMS, designs, jax.vmap(log_claims)(designs))
+    fits = found.certificate.fit
+    assert (fits.bias > 10).all()
+    assert not (fits.coordinates + fits.family).any()  # as given, squared exponential
+
+    def shared_error(weights):
+        """Of the mean of all designs: bias, and a quarter of the variance."""
+        y = log_claims(designs.reshape(-1, 8))
+        return owlfi.squared_mmd(k, y, law, weights=weights.ravel() / len(designs))
+
+    def weigh(u, fit):
+        c = owlfi.SquaredExponential(fit.lengthscale) + fit.constant
+        return owlfi.optimal_weights(c, CLAIMS, u, nugget=float(fit.nugget)).weights
+
+    each = [jax.tree.map(lambda leaf, i=i: leaf[i], (designs, fits)) for i in range(4)]
+    biased = jnp.stack([weigh(*one) for one in each])
+    assert shared_error(found.weights) < 0.2 * shared_error(biased)
 
 
 def test_smooth_functions_choose_the_smooth_family_and_kinks_a_rough_one():

@@ -28,12 +28,14 @@ class _State(NamedTuple):
 
 def minimise(
     function: Callable[[Float[Array, " n"]], Float[Array, ""]],
-    start: Float[Array, " n"],
+    start: Float[Array, "*r n"],
     *,
     trials: int = 80,
     tolerance: float = 1e-2,
 ) -> Float[Array, " n"]:
     """A local minimum of the function near the start; values that are NaN count as too high.
+
+    start: one point, or several (r, n), of which the one with the lowest value is taken.
 
     Stops when a step lowers the function by less than the tolerance, or after so many trials.
 
@@ -41,28 +43,35 @@ def minimise(
     Array([3.], dtype=float64)
     """
     evaluate = jax.value_and_grad(function)
-    zero, count = jnp.zeros_like(start), jnp.array(0)
+    starts = jnp.atleast_2d(start)
+    zero, count = jnp.zeros_like(starts[0]), jnp.array(0)
     first = _State(
-        start, jnp.array(jnp.inf), zero, jnp.eye(start.size), zero, jnp.array(1.0), count, count,
+        starts[0], jnp.array(jnp.inf), zero, jnp.eye(zero.size), zero, jnp.array(1.0), count, count,
         jnp.array(False),
     )  # fmt: skip
 
     def is_unfinished(state: _State) -> Array:
-        return ~state.finished & (state.trials < trials)
+        return ~state.finished & (state.trials < trials + len(starts) - 1)
 
-    # One evaluation a turn, whether it begins a step or shortens one: it is compiled once.
+    # One evaluation a turn, be it of a start, a step or a shorter one: it is compiled once.
     def try_step(state: _State) -> _State:
-        x = state.x + state.size * state.direction
+        starting = state.trials < len(starts)
+        begun = first._replace(x=starts[jnp.minimum(state.trials, len(starts) - 1)])
+        old = _choose(starting, begun, state)
+        x = old.x + old.size * old.direction
         value, slope = evaluate(x)
-        promise = _SUFFICIENT * state.size * (state.direction @ state.slope)
+        promise = _SUFFICIENT * old.size * (old.direction @ old.slope)
         accepted = value <= state.value + promise  # NaN is not
-        lowered = state._replace(x=x, value=value, slope=slope)
-        moved = _next_step(state, lowered, tolerance)
+        moved = _next_step(old, old._replace(x=x, value=value, slope=slope), tolerance)
         shorter = state._replace(size=_SHRINK * state.size, finished=state.size < _SHORTEST_STEP)
-        chosen = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), moved, shorter)
+        chosen = _choose(accepted, moved, _choose(starting, state, shorter))
         return chosen._replace(trials=state.trials + 1)
 
     return jax.lax.while_loop(is_unfinished, try_step, first).x
+
+
+def _choose(which: Array, yes: _State, no: _State) -> _State:
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), yes, no)
 
 
 def _next_step(old: _State, new: _State, tolerance: float) -> _State:

@@ -21,7 +21,7 @@ from owlfi.kernels import CoordinateKernel, Matern, Separable, SquaredExponentia
 _MOST_LENGTHSCALES = 20  # one each coordinate up to here, one for all beyond
 _SMALL_DESIGN = 48
 _LOG_NUGGET = (-32.0, 0.0)
-_START_NUGGET = -14.0
+_START_NUGGETS = -14.0, -3.0  # from the first alone, what is rough ends in lengthscales of nothing
 _LOG_CONSTANT = 12.0  # either way
 _TINY = 1e-300
 _ROUNDING = 1e-15  # of a factorisation, for each point
@@ -66,6 +66,8 @@ class KernelFit(eqx.Module):
     """Leave-one-out error over that of a constant; above 0.9 weights add nothing."""
     tails: Float[Array, "..."]
     """How many times larger than predicted the leave-one-out error is at the outermost points."""
+    bias: Float[Array, "..."]
+    """The same of the mean leave-one-out error, squared: far above 1, errors are of one sign."""
 
 
 class Criterion(NamedTuple):
@@ -77,11 +79,12 @@ class Criterion(NamedTuple):
     families: int | None = None
     """How many there are, where not all are tried."""
 
-    def start(self) -> Array:
+    def starts(self) -> Float[Array, "r n"]:
+        """Smooth, and with noise."""
         low, high = _LOG_NUGGET
-        nugget = jnp.arctanh((2 * _START_NUGGET - low - high) / (high - low))
+        nuggets = jnp.arctanh((2 * jnp.array(_START_NUGGETS) - low - high) / (high - low))
         lengthscales = 1 if self.shared else self.points.shape[1]
-        return jnp.zeros(2 + lengthscales).at[0].set(nugget)
+        return jnp.zeros((len(nuggets), 2 + lengthscales)).at[:, 0].set(nuggets)
 
     @property
     def shared(self) -> bool:
@@ -121,13 +124,13 @@ def likelihood(matrix: Array, grams: Float[Array, "t m m"]) -> Array:
 def _likelihood_and_parts(matrix: Array, grams: Array) -> tuple[Array, tuple[Array, Array]]:
     m = matrix.shape[0]
     factor = jnp.linalg.cholesky(matrix)
-    inverse = _invert(factor)
+    inverse = invert(factor)
     traces = jnp.einsum("ij,tij->t", inverse, grams)
     value = m * jnp.log(traces).mean() + 2 * jnp.log(jnp.diagonal(factor)).sum()
     return value, (inverse, jnp.einsum("t,tij->ij", 1 / (traces * len(traces)), grams))
 
 
-def _invert(factor: Array) -> Array:
+def invert(factor: Array) -> Array:
     """(L Lᵀ)⁻¹; small ones row by row, which many designs can do side by side."""
     m = factor.shape[0]
     if m > _SMALL_DESIGN:
@@ -184,7 +187,7 @@ def _fit_one(
 ) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
-    start = Criterion(points[0], widths[0]).start()
+    starts = Criterion(points[0], widths[0]).starts()
 
     def try_stage(
         best: tuple[KernelFit, Array], number: Array
@@ -193,7 +196,7 @@ def _fit_one(
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
         criterion = Criterion(points[coordinates], widths[coordinates], families=families)
-        first = jnp.where(searching, start, best[1])
+        first = jnp.where(searching, starts, best[1])
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
         parameters = criterion.parameters(x)
@@ -203,9 +206,9 @@ def _fit_one(
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
 
-    nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 5)
+    nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 6)
     stages = jnp.arange(systems + len(families_in(points.shape[-1])[:families]) - 1)
-    return jax.lax.scan(try_stage, (nothing, start), stages)[0][0]
+    return jax.lax.scan(try_stage, (nothing, starts[0]), stages)[0][0]
 
 
 @compile_quickly
@@ -248,13 +251,16 @@ def assess(
 ) -> KernelFit:
     """How well a kernel fits one design."""
     m = len(matrix)
-    inverse = _invert(jnp.linalg.cholesky(matrix))
+    inverse = invert(jnp.linalg.cholesky(matrix))
     # (P K P)_ii / P_ii²: the squared error at point i of the fit to the others, for each theta.
     precision = jnp.diagonal(inverse)
     left_out = jnp.einsum("ij,tjk,ki->ti", inverse, grams, inverse) / precision[None] ** 2
     variance = jnp.einsum("ij,tij->t", inverse, grams) / m
     standardised = left_out * precision[None] / variance[:, None]
     unexplained = (left_out @ typical) / jnp.maximum(constant_errors(grams, typical), _TINY)
+    shares = typical / precision
+    mean = inverse @ shares  # of the leave-one-out errors of f, whose square is meanᵀ K mean
+    bias = jnp.einsum("i,tij,j->t", mean, grams, mean) / (variance * (shares @ mean))
     return KernelFit(
         coordinates,
         family,
@@ -264,6 +270,7 @@ def assess(
         variance.mean(),
         unexplained.mean(),
         (standardised @ outermost).mean(),
+        bias.mean(),
     )
 
 

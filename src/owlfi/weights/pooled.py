@@ -125,8 +125,8 @@ def _fit(family: Array, points: Array, widths: Array, grams: Array, ends: Array)
 
         return jax.vmap(one)(points, grams).mean()
 
-    start = Criterion(points[0], widths).start()
-    x = minimise(pooled_likelihood, start, trials=_TRIALS, tolerance=_TOLERANCE)
+    starts = Criterion(points[0], widths).starts()
+    x = minimise(pooled_likelihood, starts, trials=_TRIALS, tolerance=_TOLERANCE)
 
     def assess_design(u: Array, gram: Array, end: Array) -> KernelFit:
         criterion = Criterion(u, widths, _LEAST_NUGGET)

@@ -16,33 +16,24 @@ from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import embed
 from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
-from owlfi.weights.certificate import (
-    LARGEST_ABSOLUTE_SUM,
-    LARGEST_UNEXPLAINED,
-    Certificate,
-    Verdict,
-)
+from owlfi.weights.calm import Weights, solve_designs
+from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict
 from owlfi.weights.coordinates import coordinate_systems, stack_systems
 from owlfi.weights.data_grams import data_grams
 from owlfi.weights.kernel_fit import (
     FAMILIES,
     KernelFit,
-    base_gram,
     choose_better,
     constant_errors,
     families_in,
     fit,
 )
-from owlfi.weights.optimal import solve_gram
 from owlfi.weights.quadrature import Quadrature, unweighted, unweighted_because
 
 Tree = TypeVar("Tree")
 
 _LARGEST_FIT = 512  # points that a kernel is fitted to; weights may have more
 FEWEST = 4
-_CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
-_CALM_SUM = 2.0  # of absolute weights; below, they are calm already
-_ROUNDING = 4e-16
 _CONSTANT = 1e-12  # share of K that rounding may leave when y is constant
 
 
@@ -159,7 +150,7 @@ def tune(
     stacked = stack_systems(systems).points
     points = as_jax(stacked[np.arange(len(designs)), fitted.coordinates])
     embedded = _embed_designs(laws, points, fitted)
-    calm, equal = _solve(points, *embedded, fitted, plain, as_jax(np.float64(most_noise)))
+    calm, equal = solve_designs(points, *embedded, fitted, plain, as_jax(np.float64(most_noise)))
     quadrature = _certify(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
@@ -182,14 +173,14 @@ def weigh_alike(
     parts = []
     for design in np.asarray(points):  # one at a time, by the program that served the first
         one = as_jax(design[None])
-        parts.append(_solve(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
+        parts.append(solve_designs(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
     return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
 
 
 @compile_quickly
 def _certify(
-    designs: Array, fitted: KernelFit, calm: "_Weights", equal: "_Weights", grams: Array
+    designs: Array, fitted: KernelFit, calm: Weights, equal: Weights, grams: Array
 ) -> Quadrature:
     """The calm weights, or equal ones where those would do no good."""
     constant = _is_constant(grams)
@@ -268,71 +259,6 @@ def _embed_compiled(
     family: int, law: Measure, lengthscales: Array, points: Array
 ) -> tuple[Array, Array]:
     return jax.vmap(partial(_embed_one, family, law))(lengthscales, points)
-
-
-class _Weights(NamedTuple):
-    """Weights, and their risk I - 2 wᵀz + wᵀCw + nugget wᵀw under the fitted kernel."""
-
-    weights: Array
-    risk: Array
-    condition: Array
-    nugget: Array
-
-
-@compile_quickly
-def _solve(
-    designs: Array, z: Array, norm2: Array, fitted: KernelFit, plain: Array, most_noise: Array
-) -> tuple[_Weights, _Weights]:
-    """Calm and plain weights of each design."""
-
-    def solve_one(design: tuple[Array, Array, Array, KernelFit]) -> tuple[_Weights, _Weights]:
-        u, zu, own, found = design
-        gram = base_gram(found.family, found.lengthscale, u) + found.constant
-        system = gram, zu + found.constant, own + found.constant
-        risk = _risk(*system, found.nugget, plain)
-        calm = _calm(*system, found.nugget, most_noise / len(plain))
-        return calm, _Weights(plain, risk, jnp.array(1.0), 0.0 * own)
-
-    return jax.lax.map(solve_one, (designs, z, norm2, fitted))
-
-
-def _calm(
-    gram: Array, z: Array, norm2: Array, nugget: Array, largest_square_sum: Array
-) -> _Weights:
-    """The weights of the largest nugget that keeps the risk near its least, never exploding.
-
-    The risk is flat in the nugget where weights are huge: they cancel for nothing.
-    """
-
-    def solve(jitter: Array) -> _Weights:
-        found = solve_gram(gram, z, norm2, jitter)
-        risk = _risk(gram, z, norm2, nugget, found.weights)
-        return _Weights(found.weights, risk, found.condition, found.nugget)
-
-    def calmer_is_better(now: _Weights, calmer: _Weights, limit: Array) -> Array:
-        size, squares = jnp.abs(now.weights).sum(), (now.weights**2).sum()
-        flat = (size > _CALM_SUM) & (calmer.risk <= limit)
-        explodes = (size > LARGEST_ABSOLUTE_SUM) | (squares > largest_square_sum)
-        return (explodes | flat) & (now.nugget < 1)
-
-    State = tuple[Array, _Weights, _Weights, Array]
-
-    def is_unfinished(state: State) -> Array:
-        return (state[0] < 2) | calmer_is_better(*state[1:])
-
-    def calm_further(state: State) -> State:  # one solve for all: it is compiled once
-        solved, _, calmer, limit = state
-        found = solve(jnp.where(solved == 0, nugget, 10 * calmer.nugget))
-        least = _CALM * jnp.maximum(found.risk, _ROUNDING * norm2)
-        return solved + 1, calmer, found, jnp.where(solved == 0, least, limit)
-
-    nothing = _Weights(jnp.zeros_like(z), norm2, norm2, norm2)
-    begin = jnp.array(0), nothing, nothing, norm2
-    return jax.lax.while_loop(is_unfinished, calm_further, begin)[1]
-
-
-def _risk(gram: Array, z: Array, norm2: Array, nugget: Array, w: Array) -> Array:
-    return norm2 - 2 * w @ z + w @ (gram @ w) + nugget * w @ w
 
 
 def _is_constant(grams: Array) -> Array:
