@@ -381,11 +381,10 @@ def test_a_regression_that_knows_less_than_the_data_is_told():
     """Data scatter by 1% of what 400 thetas are apart."""
     prior = Prior(a=owlfi.Uniform(0, 10), b=owlfi.Uniform(0, 10))
     model = Simulator(lambda t, u: t[None] * (1 + 0.01 * u), Normal(dim=2), prior.names)
-    key = jax.random.fold_in(KEY, 1)
-    x = model([5.0, 3.0], owlfi.iid(key, 200, model.measure))
+    x = model([5.0, 3.0], owlfi.iid(KEY, 200, model.measure))
     problem = Problem(model, x, prior=prior)
     with pytest.warns(HealthWarning, match=r"the regression leaves.*times the noise of the data"):
-        owlfi.rejection_abc(key, problem, VStatistic(32), draws=400, adjust=True)
+        owlfi.rejection_abc(KEY, problem, VStatistic(32), draws=400, adjust=True)
 
 
 def test_a_cloud_holds_what_the_data_tell_only_where_they_narrow_it():

@@ -213,7 +213,7 @@ def test_density_of_a_vanishing_end_is_zero_there():
 
 def test_density_of_a_finite_end_is_finite_there():
     assert_allclose(Gamma(1.0, 2.0).log_density([0.0]), np.log(2))
-    assert_allclose(Beta(1.0, 1.0).log_density(column([0.0, 1.0])), [0.0, 0.0], atol=1e-14)
+    assert_allclose(Beta(1.0, 1.0).log_density(column([0.0, 1.0])), [0.0, 0.0])
 
 
 # Dimensions
