@@ -179,12 +179,6 @@ def mixed_kinds(theta, rng):
     return [z + wait, math.sin(v) * wait, rng.laplace() + rng.standard_t(5) * z]
 
 
-def waiting(theta, rng):
-    """Waiting times at servers whose rates differ: the log of their sum, and of the first."""
-    times = rng.exponential(1 / rng.gamma(theta[0], size=6))
-    return np.log([times.sum(), times[0]])
-
-
 def claims(theta, rng):
     """The log of the sum of claims with heavy tails."""
     return [np.log(rng.pareto(theta[0], size=8).sum())]
@@ -194,7 +188,6 @@ SMOOTH = {
     smooth_path: Prior(drift=Uniform(-0.5, 0.5), volatility=Uniform(0.1, 0.6)),
     growth: Prior(shape=Uniform(0.5, 3)),
     mixed_kinds: Prior(scale=Uniform(0.5, 3)),
-    waiting: Prior(shape=Uniform(0.7, 4)),
     claims: Prior(tail=Uniform(1.5, 5)),
     queue: SIMULATORS[queue],
     autoregression: SIMULATORS[autoregression],
