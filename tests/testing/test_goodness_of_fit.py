@@ -360,7 +360,7 @@ def test_failed_replicates_are_counted_and_only_make_p_larger(monkeypatch):
     assert 2 <= test.about["failed"] <= 50
     assert np.isinf(test.null).sum() == test.about["failed"]
     assert test.p_value >= (1 + test.about["failed"]) / 100
-    assert f"{test.about['failed']} fits failed" in test.summary()
+    assert f"{test.about['failed']} fits to replicates failed" in test.summary()
 
 
 def test_wild_bootstrap_refuses_a_model_that_breaks_at_the_estimate():

@@ -16,7 +16,28 @@ import numpy as np
 
 from owlfi.campaign.database import StoreError, connect, connect_to_read, create_file, look_at
 from owlfi.campaign.outcome import DONE, Outcome
-from owlfi.campaign.schema import SCHEMA, VERSION
+
+_VERSION = 2
+_SCHEMA = """
+CREATE TABLE facts (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE runs (
+    digest BLOB NOT NULL,
+    place INTEGER,   -- in the design; NULL outside it, where theta and u are kept
+    state TEXT NOT NULL,
+    seconds REAL,
+    attempts INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    error TEXT NOT NULL,
+    y BLOB,
+    theta BLOB,
+    u BLOB,
+    checksum INTEGER NOT NULL   -- of digest, state, attempts, seconds and y
+);
+CREATE UNIQUE INDEX runs_by_digest ON runs (digest);
+CREATE INDEX runs_by_state ON runs (state, place, seconds, attempts);  -- all that counts need
+"""
 
 _FACTS = {  # their types in JSON; others are nobody's
     **dict.fromkeys(("path", "signature", "design", "outline", "rounds"), str),
@@ -85,10 +106,10 @@ class Store:
             raise ValueError(f"{path} is no place for a store ({error}); choose another") from error
 
         def fill(connection: sqlite3.Connection) -> None:
-            connection.executescript(SCHEMA)
+            connection.executescript(_SCHEMA)
             store = cls(connection, path)
             with store.transaction():
-                store.put(version=VERSION, path=str(name), **facts)
+                store.put(version=_VERSION, path=str(name), **facts)
 
         create_file(name, fill)
 
@@ -122,8 +143,8 @@ class Store:
             raise _no_store(self.path, "it has triggers or views of somebody else")
         if row is None:
             raise _no_store(self.path, "it has no version")
-        if row[0] != str(VERSION):
-            raise ValueError(f"{self.path} has version {row[0]}, not {VERSION}; use its own owlfi")
+        if row[0] != str(_VERSION):
+            raise ValueError(f"{self.path} has version {row[0]}, not {_VERSION}; use its own owlfi")
 
     def close(self) -> None:
         """Let go of the file."""

@@ -26,7 +26,7 @@ from owlfi.weights.quadrature import Quadrature
 
 _STRETCHES = (1.0, 2.0, 4.0, 8.0)  # wide kernels see farther and straighter, narrow ones more
 _WIDEST = 2.0**MOST_RUNGS
-_MOSTLY = 0.9  # of what is accepted, that is seen
+_MOSTLY, _HARDLY = 0.9, 0.1  # of what is accepted, that is seen
 
 
 class Yardstick(NamedTuple):
@@ -134,7 +134,7 @@ def look_sharply(
 
 def tell_unseen(share: float) -> tuple[str, ...]:
     """Of accepted parameters whose simulations are all far from the data."""
-    if share >= _MOSTLY:
+    if share >= _HARDLY:
         return ()
     return (
         f"the simulations at {1 - share:.0%} of the accepted parameters are so far from the data "
