@@ -322,6 +322,7 @@ def test_data_that_fit_badly_by_chance_leave_as_much_open_as_others():
     explained = Explained(mean=2.0, quantile=5.0)
     assert explained.floor(np.array([1.5, 9.0])) == 5.0
     assert explained.floor(np.array([6.0, 9.0])) == 9.0
+    assert explained.floor(np.array([11.0, 12.0])) == 5.0  # that is no chance
 
 
 def far_and_wide():

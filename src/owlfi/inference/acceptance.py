@@ -20,6 +20,7 @@ FEWEST = 100
 """Draws that are kept where nothing is asked for and there are twice as many."""
 EXPLAINED = 0.95
 """Of the distances of samples of a true model, the share that lie below the floor."""
+_NO_CHANCE = 2.0  # times what 95 of 100 samples do not exceed
 _LOOSE = 0.3  # of the prior draws
 
 
@@ -32,9 +33,13 @@ class Explained(NamedTuple):
     def floor(self, found: Float[np.ndarray, " t"]) -> float:
         """Up to where parameters at these distances are as good as the nearest.
 
-        Data that fit badly by chance would else leave nothing open of a true model.
+        Data that fit badly by chance would else leave nothing open of a true model. Where the
+        nearest is farther than chance has it, the parameters are too few, or the model is wrong.
         """
-        return max(self.quantile, float(found.min()) + self.quantile - self.mean)
+        nearest = float(found.min())
+        if nearest > _NO_CHANCE * self.quantile:
+            return self.quantile
+        return max(self.quantile, nearest + self.quantile - self.mean)
 
 
 class Cut(NamedTuple):
