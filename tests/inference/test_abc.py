@@ -61,11 +61,15 @@ def test_threshold_keeps_all_below_it():
     assert posterior.about["threshold"] == cut
 
 
-def test_threshold_that_accepts_nothing_names_the_smallest_distance():
+@pytest.mark.parametrize("adjust", [False, True])
+def test_a_threshold_that_accepts_nothing_leaves_the_nearest_and_says_how_far_they_are(adjust):
     problem, made = runs()
     least = measure_distances(problem, made).min()
-    with pytest.raises(ValueError, match=f"none of 400 parameters.*{least:.4g}"):
-        accept(problem, made, threshold=least / 2)
+    with pytest.warns(UserWarning, match=f"none of 400 parameters.*{least:.4g}"):
+        posterior = accept(problem, made, threshold=least / 2, adjust=adjust)
+    assert any("accepts none" in text for text in posterior.warnings)
+    if not adjust:
+        assert_allclose(posterior.draws, accept(problem, made).draws)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +244,22 @@ def test_discrete_parameters_are_drawn_by_rejection_and_refused_by_sequences():
     assert np.all(np.asarray(posterior.draws) % 1 == 0)
     with pytest.raises(ValueError, match="prior of count is discrete"):
         owlfi.sequential_abc(KEY, problem, VStatistic(20))
+
+
+def test_sequences_go_on_from_the_few_of_the_prior_that_do_not_fail_and_say_so():
+    def generate(theta, u):
+        return jnp.where(jnp.abs(theta[0] - 1.3) < 1, theta[0] + u, jnp.nan)
+
+    prior, x = Prior(mean=Normal(0.0, 5.0)), gaussian_problem().observed
+    problem = Problem(Simulator(generate, Normal(), ["mean"], prior=prior), x)
+    options = {"draws": 100, "rounds": 3, "keep": 60}
+    with pytest.warns(owlfi.HealthWarning, match="a simulation failed"):
+        posterior = owlfi.sequential_abc(KEY, problem, VStatistic(20, owlfi.sobol), **options)
+    assert len(posterior.draws) >= 60
+    assert abs(float(posterior.mean[0]) - float(x.mean())) < 0.3
+    nowhere = problem.simulator.replace(generator=lambda theta, u: jnp.nan * u)
+    with pytest.raises(ValueError, match=r"fail|finite"):
+        owlfi.sequential_abc(KEY, Problem(nowhere, x), VStatistic(20, owlfi.sobol), **options)
 
 
 def test_the_same_key_gives_the_same_posterior():

@@ -95,8 +95,8 @@ def rejection_abc(
         not do.
     progress: show a bar; Ctrl-C goes on with what is simulated.
 
-    Raises ValueError for a threshold that accepts nothing, a U-statistic to retune, another
-    discrepancy, discrete parameters to fit or adjust, and too few calls to begin with.
+    Raises ValueError for a U-statistic to retune, another discrepancy, discrete parameters to fit
+    or adjust, and too few calls to begin with.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -150,10 +150,11 @@ def accept(
 
     share: of the parameters to keep, those with the smallest squared MMD. Of parameters with
         `simulations.importance`, those that make up this share of the prior, the last in part.
-    threshold: the largest squared MMD to keep. Where neither is given: 5%, at least 100 parameters
-        (half of fewer than 200), and all whose squared MMD is no larger than that of 95 of 100
-        samples of a true model; `about["threshold_because"]` says which of these it was. Where k
-        does not see most of these from the data, it is stretched by factors of 2 until it does;
+    threshold: the largest squared MMD to keep. Where neither is given, and where it accepts
+        nothing, which is warned of: 5%, at least 100 parameters (half of fewer than 200), and all
+        whose squared MMD is no larger than that of 95 of 100 samples of a true model;
+        `about["threshold_because"]` says which of these it was. Where neither is given and k does
+        not see most of these from the data, it is stretched by factors of 2 until it does;
         `about["stretched"]` says how far.
     adjust: 1,000 draws of what the accepted runs say of theta by a regression of their mean
         embedding on theta, with the noise that as many observations have, inside the accepted
@@ -162,8 +163,8 @@ def accept(
         keeps them; "reweight" uses their other simulations, with equal weights or those of
         base_kernel. They are listed in `about["failed"]` either way.
 
-    Raises ValueError for a threshold that accepts nothing, where all parameters failed, and for
-    adjust with discrete parameters, or fewer draws than a regression needs.
+    Raises ValueError where all parameters failed, and for adjust with discrete parameters, or fewer
+    draws than a regression needs.
 
     >>> import jax, owlfi
     >>> from owlfi.models.wind_farm import stored_runs
@@ -213,6 +214,7 @@ class _Selected(NamedTuple):
         about = self.about | {"adjusted": adjusted is not None}
         made = (*self.runs.quadrature.warnings, *self.runs.warnings)
         told = (*self.yardstick.tell(problem.warnings), *made, *tell_unseen(self.seen))
+        told = (*told, *self.accepted.missed)
         if adjusted is None:
             remedy = "simulate more parameters, or accept a larger share of them"
             few = tell_few_draws(len(weights), about["effective_draws"], remedy)
@@ -269,7 +271,7 @@ def _select(
         "stretched": yardstick.stretched,
         "failed": np.asarray(simulations.thetas)[failed.any(1)].tolist(),
     }
-    loose = tell_loose(accepted, len(failed), cut != Cut())
+    loose = tell_loose(accepted, len(failed), cut != Cut() and not accepted.missed)
     return _Selected(runs, yardstick, accepted, about, seen, loose)
 
 

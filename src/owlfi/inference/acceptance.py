@@ -71,6 +71,8 @@ class Accepted(NamedTuple):
     because: str
     mass: float
     """Of the prior, in parameters simulated from it."""
+    missed: tuple[str, ...] = ()
+    """What to say of a threshold that accepts nothing."""
 
     def about(self, simulated: int) -> dict[str, Any]:
         """What a result tells of it."""
@@ -94,11 +96,13 @@ def accept_nearest(
 
     simulated: how many there were with those that failed.
     explained: the distances that observations of a true model explain.
-    wanted: how many to keep where nothing is asked for, if there are twice as many.
-
-    Raises ValueError for a threshold that accepts nothing.
+    wanted: how many to keep where nothing is asked for, if there are twice as many, and where the
+        threshold that is asked for accepts nothing: what is simulated is not lost.
     """
     order = np.argsort(found, kind="stable")
+    if cut.threshold is not None and found[order[0]] > cut.threshold:
+        nearest = accept_nearest(Cut(), found, simulated, importance, explained, wanted)
+        return nearest._replace(missed=_tell_missed(cut.threshold, found, nearest))
     mass = np.ones(len(found)) if importance is None else importance  # with mean one
     before = np.cumsum(mass[order]) - mass[order]
     if cut.threshold is not None:
@@ -119,11 +123,6 @@ def _accept_below(
     threshold: float, found: np.ndarray, order: np.ndarray, mass: np.ndarray, because: str
 ) -> Accepted:
     kept = order[found[order] <= threshold]
-    if not len(kept):
-        raise ValueError(
-            f"threshold {threshold} accepts none of {len(found)} parameters, whose smallest "
-            f"squared MMD is {found[order[0]]:.4g}; give a larger threshold, or share=0.05"
-        )
     total = mass[kept].sum()
     return Accepted(kept, mass[kept] / total, float(threshold), because, float(total))
 
@@ -147,6 +146,16 @@ def explain_distances(problem: Problem, quadrature: Quadrature) -> Explained:
         return Explained(0.0, expected.quantile(EXPLAINED, 0.0) - expected.mean)
     added = expected.mean * n / quadrature.m if excess is None else float(np.max(excess))
     return Explained(expected.mean + max(added, 0.0), expected.quantile(EXPLAINED, added))
+
+
+def _tell_missed(
+    threshold: float, found: Float[np.ndarray, " t"], nearest: Accepted
+) -> tuple[str, ...]:
+    return (
+        f"the threshold {threshold:.4g} accepts none of {len(found)} parameters, whose smallest "
+        f"squared MMD is {found.min():.4g}; these are the nearest {len(nearest.kept)}, up to "
+        f"{nearest.threshold:.4g}: give a larger threshold, or simulate more parameters",
+    )
 
 
 def tell_loose(accepted: Accepted, simulated: int, asked: bool) -> tuple[str, ...]:

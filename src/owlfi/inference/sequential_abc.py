@@ -57,7 +57,8 @@ class Least(NamedTuple):
     explained: Explained
 
     def threshold(self, distances: Float[np.ndarray, " t"]) -> float:
-        return max(self.explained.floor(distances), float(np.sort(distances)[self.keep - 1]))
+        finite = np.sort(distances[np.isfinite(distances)])
+        return max(self.explained.floor(distances), float(finite[: self.keep][-1]))
 
 
 class Runs(NamedTuple):
@@ -81,8 +82,7 @@ class Runs(NamedTuple):
     def nearest(self) -> np.ndarray:
         """The places of those that are kept."""
         order = np.argsort(self.distances, kind="stable")
-        near = (self.distances <= self.threshold) & np.isfinite(self.distances)
-        return order[: near.sum()]
+        return order[: (self.distances <= self.threshold).sum()]
 
 
 def _expect_rounds(
@@ -118,8 +118,8 @@ def sequential_abc(
     max_calls: the most rows that the simulator may compute; only whole rounds are made.
     progress: show a bar; Ctrl-C returns the posterior of the rounds that are finished.
 
-    Raises ValueError for discrete parameters, another discrepancy, where fewer than `keep` runs
-    succeed, and for too few calls to make the first round.
+    Raises ValueError for discrete parameters, another discrepancy, where hardly any run of the
+    first round succeeds, and for too few calls to make it.
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -179,6 +179,7 @@ def _run_rounds(
     """All runs so far, after each round."""
     ends, random = problem.prior.bounds, numpy_generator(fold_key(key, rounds))
     made = _check_whole(simulate_prior(key, problem, quadrature, draws), draws)
+    _check_usable(made)
     runs = _measure(problem, yardstick, made, (), keep)
     yield runs
     for _ in range(1, rounds):
@@ -196,6 +197,17 @@ def _check_whole(made: Simulations, draws: int) -> Simulations:
     if len(made.thetas) < draws:
         raise KeyboardInterrupt
     return made
+
+
+def _check_usable(first: Simulations) -> None:
+    """Raises ValueError where too few parameters of the prior are left to go on from."""
+    usable = int(np.isfinite(np.asarray(first.y)).all((1, 2)).sum())
+    needed = 2 * first.thetas.shape[1]
+    if usable < needed:
+        raise ValueError(
+            f"only {usable} of the first {len(first.thetas)} runs gave finite numbers; the next "
+            f"round needs {needed}; give more draws, mend the generator, or narrow the prior"
+        )
 
 
 def _measure(
@@ -219,12 +231,6 @@ def _measure(
 
 def _choose_best(runs: Runs) -> tuple[np.ndarray, Float[np.ndarray, " keep"]]:
     """The nearest runs and their weights, prior over mixture of proposals."""
-    keep, usable = runs.least.keep, int(np.isfinite(runs.distances).sum())
-    if usable < keep:
-        raise ValueError(
-            f"keep is {keep}, but only {usable} of {len(runs.distances)} runs gave finite numbers; "
-            "give fewer to keep or more draws, mend the generator, or narrow the prior"
-        )
     best = runs.nearest
     v, prior = runs.v[best], runs.log_prior[best]
     mixture = [prior, *(_log_density(proposal, v) for proposal in runs.proposals)]
