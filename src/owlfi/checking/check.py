@@ -54,8 +54,9 @@ def check(
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
-    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 100, model.measure))
-    >>> problem, rule = owlfi.Problem(model, x), owlfi.OptimallyWeighted(64)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
+    >>> problem = owlfi.Problem(model, x)
     >>> estimate = owlfi.minimum_distance(jax.random.key(1), problem, rule)
     >>> found = owlfi.check(jax.random.key(2), problem, estimate, statistics={"largest": np.max})
     >>> found.names, found.warnings

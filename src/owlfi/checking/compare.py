@@ -59,10 +59,10 @@ def compare(
 
     >>> import jax, owlfi
     >>> model = owlfi.models.g_and_k()
-    >>> x = model(model.theta, owlfi.iid(jax.random.key(0), 100, model.measure))
-    >>> problems = {"all": owlfi.Problem(model, x)}
-    >>> problems["normal"] = owlfi.Problem(model.fix(theta_3=0.0, theta_4=0.0), x)
-    >>> rule = owlfi.OptimallyWeighted(32, base_kernel=owlfi.Matern(2.5))
+    >>> skewed, normal = (model.fix(theta_3=number, theta_4=number) for number in (0.1, 0.0))
+    >>> x = skewed([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
+    >>> problems = {"skewed": owlfi.Problem(skewed, x), "normal": owlfi.Problem(normal, x)}
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> owlfi.compare(jax.random.key(1), problems, rule, resamples=50).undecided
     ('normal',)
     """

@@ -96,8 +96,9 @@ def _tell_unbounded(found: Calibration) -> list[str]:
     """Intervals without an end hold any truth, and hide that others are too narrow."""
     n, counts = found.data_sets, np.sum(np.asarray(found.scores) == 0, axis=0)
     return [
-        f"In {number} of {n} data sets intervals of {name} have no end, and count as covering; the "
-        "data tell little of it there: take more rows, or a narrower prior"
+        f"In {number} of {n} data sets intervals of {name} have no end inside the prior, and count "
+        "as covering; take more rows where the data tell little of it, or a wider prior where "
+        "estimates lie at its end"
         for name, number in zip(found.names, counts, strict=True)
         if number > _UNBOUNDED * n
     ]

@@ -113,13 +113,12 @@ def mmd_bayes(
     chaos), another discrepancy, and too few calls for the warm-up.
 
     >>> import owlfi
-    >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
-    >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
-    >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))
-    >>> rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
     >>> posterior = owlfi.mmd_bayes(jax.random.key(1), owlfi.Problem(model, x), rule, draws=100)
     >>> posterior.draws.shape, max(posterior.about["r_hat"]) < 1.1
-    ((400, 1), True)
+    ((400, 2), True)
     """
     problem, rule = as_problem(problem), as_rule(rule)
     draws, chains = as_count("draws", draws, 4), as_count("chains", chains)

@@ -97,13 +97,12 @@ def pseudo_marginal(
     Raises ValueError for discrete parameters, and too few calls to fit the data.
 
     >>> import jax, owlfi
-    >>> noise, prior = owlfi.Normal(), owlfi.Prior(mean=owlfi.Normal(0.0, 5.0))
-    >>> model = owlfi.Simulator(lambda theta, u: theta[0] + u, noise, ["mean"], prior=prior)
-    >>> x = model([1.3], owlfi.iid(jax.random.key(0), 80, noise))
-    >>> rule = owlfi.OptimallyWeighted(64, base_kernel=owlfi.SquaredExponential(1.0))
-    >>> problem, small = owlfi.Problem(model, x), {"draws": 50, "designs": 2}
+    >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
+    >>> x = model([3.0, 1.0], owlfi.iid(jax.random.key(0), 500, model.measure))
+    >>> rule = owlfi.OptimallyWeighted(m=32, base_kernel=owlfi.Matern(2.5))
+    >>> problem, small = owlfi.Problem(model, x), {"draws": 200, "designs": 2}
     >>> owlfi.pseudo_marginal(jax.random.key(1), problem, rule, **small).draws.shape
-    (200, 1)
+    (800, 2)
     """
     problem, rule = as_problem(problem), as_rule(rule)
     draws, chains = as_count("draws", draws, 5), as_count("chains", chains)
