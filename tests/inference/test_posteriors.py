@@ -347,3 +347,30 @@ def test_bootstrap_varies_the_points_with_the_weights_of_the_data():
     fine = owlfi.posterior_bootstrap(KEY, problem, RULE, draws=400)
     assert_allclose(posterior.sd, estimate.standard_errors, rtol=0.2)
     assert posterior.sd[0] > 1.03 * fine.sd[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (owlfi.posterior_bootstrap, {"draws": 200}),
+        (owlfi.mmd_bayes, {"draws": 100}),
+        (owlfi.pseudo_marginal, {"draws": 600, "chains": 2, "designs": 2}),
+        (owlfi.pseudo_marginal, {"draws": 600, "chains": 2, "designs": 2, "beta": 20.0}),
+    ],
+    ids=["bootstrap", "mmd_bayes", "pseudo_marginal", "given beta"],
+)
+@pytest.mark.filterwarnings("ignore:Few draws", "ignore:The chains disagree")
+def test_a_parameter_that_changes_nothing_keeps_its_prior_and_leaves_the_others_alone(
+    method, options
+):
+    known, prior = gaussian_problem(), owlfi.Prior(mean=Normal(0.0, 5.0), idle=owlfi.Uniform(2, 4))
+    problem = Problem(
+        Simulator(lambda theta, u: theta[0] + u, Normal(), prior.names, prior=prior),
+        known.observed,
+        data_kernel=known.data_kernel,
+    )
+    with pytest.warns(owlfi.HealthWarning, match="hardly determine idle"):
+        posterior = method(KEY, problem, RULE, **options)
+    assert_allclose(posterior.mean[0], exact_estimate(known), atol=0.5 * posterior.sd[0])
+    assert_allclose(posterior.mean[1], 3.0, atol=0.3)
+    assert_allclose(posterior.sd[1], 2 / np.sqrt(12), rtol=0.25)

@@ -1,6 +1,7 @@
 """Tests tell of what makes their p-values doubtful."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from owlfi.testing.health import (
     tell_failed_replicates,
     tell_few_rows,
     tell_limit,
+    tell_saturated,
     tell_unfinished_fits,
 )
 
@@ -39,3 +41,19 @@ def test_two_samples_are_told_by_their_names():
     assert len(test.warnings) == 1
     with pytest.warns(owlfi.HealthWarning, match="Few rows: x has 6"):
         owlfi.two_sample(KEY, x[:6], y)
+
+
+def test_a_model_that_follows_any_data_is_not_rejected_for_the_error_of_its_points():
+    """Three values and two parameters: what is left of a misfit is what all designs have alike."""
+    assert tell_saturated(2e-3, 1e-3) == ()
+    prior = owlfi.Prior(mean=owlfi.Uniform(-30, 30), sd=owlfi.Uniform(0.05, 5))
+    model = owlfi.Simulator(
+        lambda theta, u: jnp.floor(theta[0] + theta[1] * u),
+        owlfi.Normal(),
+        prior.names,
+        prior=prior,
+    )
+    problem = owlfi.Problem(model, np.repeat([1.0, 2.0, 3.0], [6, 67, 7]))
+    with pytest.warns(owlfi.HealthWarning, match="no misfit is told from that"):
+        test = owlfi.wild_goodness_of_fit(KEY, problem, owlfi.OptimallyWeighted(m=64))
+    assert test.p_value == 1

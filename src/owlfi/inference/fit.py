@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.blas import use_one_blas_thread
@@ -18,7 +18,7 @@ from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.regressed import Regressed, regressed
 from owlfi.inference.search.roughness import is_rough
-from owlfi.inference.search.sandwich import Sandwich
+from owlfi.inference.search.sandwich import Sandwich, find_idle
 from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts, coarsen, compare_starts
@@ -75,6 +75,11 @@ class Fit(NamedTuple):
     def by_designs(self) -> Float[Array, "p p"]:
         """The covariance of theta over designs."""
         return self.sandwich.by_designs
+
+    @property
+    def idle(self) -> Bool[np.ndarray, " p"]:
+        """Which parameters change nothing, whatever the others are."""
+        return find_idle(self.sandwich, np.asarray(self.objective.widths))
 
     @property
     def fitted(self) -> int:

@@ -57,15 +57,18 @@ def calibrated_beta(sandwich: Sandwich | Mode) -> float:
     """The beta at which the posterior is as wide as the estimate is uncertain; it grows with n.
 
     Near the estimate the posterior has precision beta·H, which should be Σ⁻¹ for the sandwich
-    covariance Σ: tr(beta·H Σ) = p.
+    covariance Σ: tr(beta·H Σ) = p, over the parameters that the data determine.
 
     >>> import jax.numpy as jnp
     >>> nothing = jnp.zeros(2)
     >>> float(calibrated_beta(Sandwich(0.01 * jnp.eye(2), 4 * jnp.eye(2), *[nothing] * 5)))
     25.0
     """
-    product = np.asarray(sandwich.hessian) @ np.asarray(sandwich.covariance)
-    return float(len(product) / np.trace(product))
+    hessian, covariance = np.asarray(sandwich.hessian), np.asarray(sandwich.covariance)
+    known = np.ix_(*2 * [np.isfinite(np.diag(covariance))])
+    product = hessian[known] @ covariance[known]
+    with np.errstate(invalid="ignore"):  # none
+        return float(np.divide(len(product), np.trace(product)))
 
 
 def check_beta(beta: float | None) -> None:
@@ -83,7 +86,7 @@ def choose_beta(mode: Mode, beta: float | None) -> float:
     if not 0 < found < float("inf"):
         raise ValueError(
             f"beta cannot be calibrated: the estimate {mode.minimum} has no finite standard "
-            "errors; give beta=, narrow the prior, or use more observations"
+            "errors; hold parameters with simulator.fix(...), give beta=, or use more observations"
         )
     return found
 
@@ -91,11 +94,12 @@ def choose_beta(mode: Mode, beta: float | None) -> float:
 def real_covariance(mode: Mode) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
     """The mode and its covariance on the real line, at most as wide as the prior."""
     v = to_real(as_jax(mode.minimum), mode.ends)
-    slope, covariance = np.exp(log_slope(v, mode.ends)), mode.covariance
-    with np.errstate(all="ignore"):  # a parameter that changes nothing
-        sd = np.sqrt(np.diag(covariance)) / slope
-        shrink = np.minimum(1.0, mode.widths / sd) / slope
-        return v, as_jax(covariance * np.outer(shrink, shrink))
+    slope, known = np.exp(np.asarray(log_slope(v, mode.ends))), np.isfinite(mode.covariance)
+    covariance = np.where(known, mode.covariance, 0.0) / np.outer(slope, slope)
+    sd = np.sqrt(np.where(np.diag(known), np.diag(covariance), 1.0))
+    shrink = np.minimum(1.0, mode.widths / sd)
+    wide = np.diag(np.where(np.diag(known), 0.0, mode.widths**2))  # what changes nothing
+    return v, as_jax(covariance * np.outer(shrink, shrink) + wide)
 
 
 def match_covariance(

@@ -169,13 +169,19 @@ def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin
 def _vary_designs(
     key: Key[Array, ""], problem: Problem, fit: Fit | Reweighted, theta: Float[np.ndarray, "b p"]
 ) -> Float[np.ndarray, "b p"]:
-    """Draws as wide as the errors of an estimate, with its degrees of freedom and its points."""
+    """Draws as wide as the errors of an estimate, with its degrees of freedom and its points.
+
+    Parameters that change nothing are drawn from the prior: no search moves them.
+    """
     n = len(problem.observed)
     centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
     free = max(n - fit.fitted, 1)
     wider = ((n + 1) / free) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
     noise = draw_by_designs(key, fit.by_designs, len(theta))
-    return np.clip(centre + wider * (theta - centre) + noise, low, high)
+    varied = np.clip(centre + wider * (theta - centre) + noise, low, high)
+    if not fit.idle.any():
+        return varied
+    return np.where(fit.idle, problem.prior.sample(fold_key(key, 1), len(theta)), varied)
 
 
 def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:

@@ -26,6 +26,21 @@ def tell_limit(rows: int) -> tuple[str, ...]:
     )
 
 
+def tell_saturated(usual: float, floor: float) -> tuple[str, ...]:
+    """Of models that follow any such data so closely that nothing is left to test.
+
+    usual: the statistic of a true model.
+    floor: what the points add to it.
+    """
+    if usual > floor:
+        return ()
+    return (
+        f"A true model leaves a squared MMD of {usual:.2g} to such data, no more than the error of "
+        f"the points, {floor:.2g}, and no misfit is told from that; take more points, or fewer "
+        "parameters where the data have few different values",
+    )
+
+
 def tell_failed_replicates(failed: int, replicates: int) -> tuple[str, ...]:
     """Of fits that gave no finite statistic."""
     if failed <= _FAILED * replicates:

@@ -25,9 +25,10 @@ from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.results import HypothesisTest, announce
-from owlfi.testing.health import tell_limit
+from owlfi.testing.health import tell_limit, tell_saturated
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
 from owlfi.testing.searches import refuse_constant
+from owlfi.weights.quadrature import Quadrature
 
 
 def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
@@ -84,19 +85,31 @@ def wild_goodness_of_fit(
     gram, made = _project(problem, fit, y)
     coefficients = _coefficients(sign_key, resamples, len(problem.observed), others.weights)
     null = _count_freedom(problem) * jnp.sum(coefficients * (coefficients @ gram), 1)
-    statistic = float(fit.squared_mmd)
+    statistic, floor = float(fit.squared_mmd), _same_in_all_designs(fit.stage.quadrature)
     test = HypothesisTest(
         statistic,
-        *decide(np.concatenate([[statistic], null]), level),
+        *decide(np.concatenate([[statistic], null]).clip(floor), level),
         level,
         null,
         problem.prior.names,
         theta,
         calls=fit.calls + made + len(y) + tuned,
         about={"method": "wild bootstrap", "failed": 0},
-        warnings=(*fit.warnings, *tell_limit(len(problem.observed))),
+        warnings=(
+            *fit.warnings,
+            *tell_limit(len(problem.observed)),
+            *tell_saturated(float(jnp.median(null)), floor),
+        ),
     )
     return announce(test)
+
+
+def _same_in_all_designs(quadrature: Quadrature) -> float:
+    """The squared MMD that weights leave in every design, unseen by random combinations of them.
+
+    Weights that sum to less than one do so in all designs. No misfit is told from that.
+    """
+    return 0.0 if quadrature.excess is None else float(jnp.max(quadrature.excess))
 
 
 def _draw_others(

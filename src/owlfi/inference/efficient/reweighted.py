@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.real_line import to_real
@@ -37,6 +37,11 @@ class Reweighted(NamedTuple):
     def by_designs(self) -> Float[np.ndarray, "p p"]:
         """The covariance of theta over designs."""
         return self.balance.by_designs[:-1, :-1]
+
+    @property
+    def idle(self) -> Bool[np.ndarray, " p"]:
+        """None: a parameter that changes nothing has no efficient estimate."""
+        return np.zeros(len(self.theta), bool)
 
     @property
     def fitted(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from owlfi._tools.keys import numpy_generator
 from owlfi.inference.search.tangent import Tangent
@@ -87,6 +87,13 @@ def sandwich(
     moved_by = np.where(flat, 0.0, np.abs(asked) / np.sqrt(variance))
     found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, moved_by, of_points
     return Sandwich(*jax.device_put(found))  # all at once, in half of the time
+
+
+def find_idle(sandwich: Sandwich, widths: Float[np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
+    """Which parameters MMD² is flat along alone, not together with others as on a ridge."""
+    curved = np.abs(np.asarray(sandwich.hessian)) * np.outer(widths, widths)
+    flat = np.isinf(np.diag(np.asarray(sandwich.covariance)))
+    return flat & (curved.max(1) <= _FLAT**0.5 * curved.max())
 
 
 def draw_by_designs(
