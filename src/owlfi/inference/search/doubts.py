@@ -17,6 +17,7 @@ _MANY_FAILED = 0.1  # of the starts
 _UNITS = 1.645  # standard errors of an end of an interval, more of few observations
 _APART = 5.0  # standard errors between minima
 _FEW_STRAYS = 0.3  # times the root of n: each moves an estimate by about a standard error over it
+_MANY_STRAYS = 0.3  # of the rows
 _NAMED = 10  # rows that a sentence lists
 
 
@@ -128,8 +129,8 @@ def _tell_rippled(stage: Stage, found: Assessed) -> tuple[str, ...]:
     if not found.errors.rippled:
         return ()
     return (
-        "single simulations far out make most of the slopes, so that the errors may be too small; "
-        f"give a larger m than {stage.objective.m}, or a wider data_kernel=",
+        "single simulations, far out or where y jumps, make most of the slopes, so that the errors "
+        f"may be too small; give a larger m than {stage.objective.m}, or a wider data_kernel=",
     )
 
 
@@ -152,10 +153,12 @@ def _tell_strays(stage: Stage, found: Assessed) -> tuple[str, ...]:
     if len(strays) <= _FEW_STRAYS * n**0.5:
         return ()
     more = ", ..." if len(strays) > _NAMED else ""
+    remedy = "discrepancy='efficient' leaves such rows out"
+    if len(strays) > _MANY_STRAYS * n:
+        remedy = "of so many, doubt the model or its prior rather than the rows"
     return (
         f"{len(strays)} of {n} observations are unlike all simulations (rows "
-        f"{', '.join(map(str, strays[:_NAMED]))}{more}), and may have moved the estimate; "
-        "discrepancy='efficient' leaves such rows out",
+        f"{', '.join(map(str, strays[:_NAMED]))}{more}), and may have moved the estimate; {remedy}",
     )
 
 
