@@ -182,7 +182,7 @@ def picture(records: list[Record]) -> Figure:
     figure = Figure(figsize=(7.2, 4.2))
     axes = figure.subplots()
     largest = [list(result.values())[-1] for result in results.values()]
-    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^oDP", strict=True)):
+    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^*DP", strict=True)):
         values = [max(cell[points][rule]["excess_median"], 1e-16) for cell in largest]
         color = {"v": "0.45", "paper": "C0", "tuned": "C1"}[rule]
         fill = "white" if points == "sobol" else color
