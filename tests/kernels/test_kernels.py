@@ -18,7 +18,7 @@ from owlfi import (
     Separable,
     SquaredExponential,
 )
-from owlfi.kernels import as_kernel
+from owlfi.kernels import as_kernel, squared_distances
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2))
@@ -443,3 +443,21 @@ def test_what_is_no_kernel_is_refused(bad):
 def test_function_that_gives_a_vector_is_refused():
     with pytest.raises(ValueError, match="one number"):
         FunctionKernel(lambda a, b: a * b).gram(X, Y)
+
+
+# Many coordinates
+
+
+@pytest.mark.parametrize("d", [64, 65, 601])
+def test_differences_of_many_coordinates_add_up(d):
+    rng = np.random.default_rng(1)
+    x, y, scales = rng.normal(size=(3, d)), rng.normal(size=(4, d)), rng.uniform(0.5, 2, d)
+    expected = (((x[:, None] - y[None]) / scales) ** 2).sum(2)
+    assert_allclose(squared_distances(jnp.array(x), jnp.array(y), scales), expected, rtol=1e-13)
+
+
+def test_programs_do_not_grow_with_the_coordinates():
+    def count(d):
+        return len(jax.make_jaxpr(squared_distances)(jnp.ones((3, d)), jnp.ones((4, d))).eqns)
+
+    assert count(10_000) < count(64)

@@ -21,6 +21,7 @@ from owlfi.kernels.base import Columns, CoordinateKernel, as_samples, check_coor
 from owlfi.kernels.pair_sums import Rows, join_columns, split_columns, sum_pairs, sum_rows
 
 _COORDINATES_AT_ONCE = 16
+_UNROLLED = 64  # coordinates; programs that name more take minutes to compile
 _LARGE_SQUARED_NORM = 1e3
 # Multiples of the lengthscale where panels end when a kernel is integrated, by how it falls.
 _GAUSSIAN_PANELS = np.array([0.5, 1.5, 3.0, 5.0, 7.0, 9.0, 12.0])
@@ -93,10 +94,26 @@ def squared_distances(
     x: Float[Array, "n d"], y: Float[Array, "m d"], lengthscale: ArrayLike = 1.0
 ) -> Float[Array, "n m"]:
     """Σ_j (x_ij - y_kj)² / lengthscale_j² by differences: all else cancels for close points."""
-    total: Any = 0.0
     scales = jnp.broadcast_to(1 / jnp.asarray(lengthscale), x.shape[1:])
-    columns = list(zip(x.T, y.T, scales, strict=True))
-    for start in range(0, len(columns), _COORDINATES_AT_ONCE):  # few at a time: one fused loop
+    if len(scales) <= _UNROLLED:
+        return _sum_squares(x.T, y.T, scales)
+    missing = -len(scales) % _COORDINATES_AT_ONCE
+    parts = [jnp.pad(x.T, [(0, missing), (0, 0)]), jnp.pad(y.T, [(0, missing), (0, 0)])]
+    blocks = [part.reshape(-1, _COORDINATES_AT_ONCE, part.shape[1]) for part in parts]
+    by_block = jnp.pad(scales, (0, missing)).reshape(-1, _COORDINATES_AT_ONCE)
+
+    def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        return total + _sum_squares(*block), None
+
+    start = jnp.zeros((len(x), len(y)), jnp.result_type(x, y, scales))
+    return jax.lax.scan(add, start, (*blocks, by_block))[0]
+
+
+def _sum_squares(x: Array, y: Array, scales: Array) -> Array:
+    """Of columns, few at a time: one fused loop."""
+    total: Any = 0.0
+    columns = list(zip(x, y, scales, strict=True))
+    for start in range(0, len(columns), _COORDINATES_AT_ONCE):
         part = columns[start : start + _COORDINATES_AT_ONCE]
         total = total + sum(((a[:, None] - b[None]) * scale) ** 2 for a, b, scale in part)
     return total
