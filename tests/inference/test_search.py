@@ -455,24 +455,26 @@ def test_generators_that_raise_somewhere_do_not_end_a_search():
     assert np.isfinite(runs.y[1]).all()
 
 
-def test_curvature_is_that_of_automatic_differentiation():
+@pytest.mark.parametrize(
+    ("d", "whitened"), [(2, False), pytest.param(10, False, marks=pytest.mark.slow), (10, True)]
+)
+def test_curvature_is_that_of_automatic_differentiation(d, whitened):
     """On rows of few and of many columns, plain, and on the scale where a sample is normal."""
     rng = np.random.default_rng(3)
-    for d, whitened in ((2, False), (10, False), (10, True)):
-        y, x = (as_jax(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
-        moves, w = as_jax(rng.normal(size=(2, 8, d))), as_jax(rng.normal(size=8))
-        shares = as_jax(np.full(11, 1 / 11))
-        k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
-        if whitened:
-            k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
+    y, x = (as_jax(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
+    moves, w = as_jax(rng.normal(size=(2, 8, d))), as_jax(rng.normal(size=8))
+    shares = as_jax(np.full(11, 1 / 11))
+    k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
+    if whitened:
+        k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
 
-        def value(steps, k=k, y=y, moves=moves, x=x, w=w, shares=shares):
-            rows = y + jnp.tensordot(steps, moves, 1)
-            return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
+    def value(steps):
+        rows = y + jnp.tensordot(steps, moves, 1)
+        return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
 
-        found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
-        derivatives = value, jax.grad(value), jax.hessian(value)
-        expected = jax.jit(lambda v, all_=derivatives: [f(v) for f in all_])(np.zeros(2))
-        assert_allclose(found.value, expected[0], rtol=1e-10)
-        assert_allclose(found.gradient, expected[1], rtol=1e-8)
-        assert_allclose(found.curvature, expected[2], rtol=1e-7)
+    found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
+    derivatives = value, jax.grad(value), jax.hessian(value)
+    expected = jax.jit(lambda v: [f(v) for f in derivatives])(np.zeros(2))
+    assert_allclose(found.value, expected[0], rtol=1e-10)
+    assert_allclose(found.gradient, expected[1], rtol=1e-8)
+    assert_allclose(found.curvature, expected[2], rtol=1e-7)

@@ -204,7 +204,7 @@ def rejections(repeats, n=80, resamples=19, level=0.05, **options):
     "options",
     [
         {},
-        {"theta": [1.3]},
+        pytest.param({"theta": [1.3]}, marks=pytest.mark.slow),
         pytest.param({"rule": VStatistic(30), "designs": 8}, marks=pytest.mark.slow),
         pytest.param({"aggregate": True}, marks=pytest.mark.slow),
     ],
@@ -298,8 +298,12 @@ def test_level_is_kept_over_many_tests(options):
         (RULE, {"theta": [1.3]}),
         (RULE, {"aggregate": True}),
         (VStatistic(64), {}),
-        (VStatistic(64), {"retune": True, "aggregate": True}),
-        (OptimallyWeighted(m=16, thetas=20), {"theta": [1.3], "designs": 2}),
+        pytest.param(VStatistic(64), {"retune": True, "aggregate": True}, marks=pytest.mark.slow),
+        pytest.param(
+            OptimallyWeighted(m=16, thetas=20),
+            {"theta": [1.3], "designs": 2},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_plan_bounds_the_calls(rule, options):
@@ -310,7 +314,7 @@ def test_plan_bounds_the_calls(rule, options):
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
 
-@pytest.mark.parametrize("retune", [False, True])
+@pytest.mark.parametrize("retune", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_calls_are_the_rows_that_were_simulated(retune):
     problem, rows = on_host(gaussian_problem())
     rows.clear()
@@ -502,6 +506,7 @@ def test_other_searches_are_refused(search):
         goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
 
 
+@pytest.mark.slow
 def test_failures_on_the_host_are_not_taken_for_a_constant_model():
     def fragile(theta, u):
         return np.where(np.abs(u) > 2.3, np.nan, theta[0] + u)
