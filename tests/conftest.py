@@ -1,3 +1,4 @@
+import ctypes
 import gc
 import os
 from itertools import count
@@ -33,8 +34,8 @@ matplotlib.use("Agg")
 gc.set_threshold(50_000, 20, 20)  # programs are traced all the time, which makes much garbage
 
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 5_000  # of memory: each program takes some, and a gigabyte has about so many
-FEW_MAPS = 4_000  # where programs of tests that are over were most of them
+MOST_MAPS = 7_000  # of memory: each program takes some, and a gigabyte has about so many
+FEW_MAPS = 5_000  # where programs of tests that are over were most of them
 BETWEEN = 10  # tests, since to count the maps takes milliseconds
 TESTS = count()
 
@@ -56,6 +57,14 @@ def pytest_runtest_teardown() -> None:
     gc.collect()  # programs go with the simulators that they are for
     if count_maps() > FEW_MAPS:
         jax.clear_caches()
+    give_back()
+
+
+def give_back() -> None:
+    """To the system what is free, where the C library keeps it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def count_maps() -> int:
