@@ -34,8 +34,8 @@ matplotlib.use("Agg")
 gc.set_threshold(50_000, 20, 20)  # programs are traced all the time, which makes much garbage
 
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 7_000  # of memory: each program takes some, and a gigabyte has about so many
-FEW_MAPS = 5_000  # where programs of tests that are over were most of them
+MOST_MAPS = 6_000  # of memory: each program takes some, and a gigabyte has about so many
+FEW_MAPS = 4_500  # where programs of tests that are over were most of them
 BETWEEN = 10  # tests, since to count the maps takes milliseconds
 TESTS = count()
 

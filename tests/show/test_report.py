@@ -160,7 +160,7 @@ def count_pictures(result, tmp_path):
     return len(read(result, tmp_path)[1].all("img"))
 
 
-SAME_PICTURES = ("efficient estimate", "posterior of many", "check of a series", "doubtful")
+SAME_PICTURES = ("efficient estimate", "posterior", "check of a series", "doubtful")
 
 
 @pytest.mark.parametrize(
