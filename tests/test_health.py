@@ -38,7 +38,7 @@ ON_HOST = [name for name in METHODS if name not in ("random_restarts", "mmd_baye
 
 
 def run(method, problem, rule=RULE, **options):
-    return getattr(owlfi, method)(KEY, problem, rule, **METHODS[method], **options)
+    return getattr(owlfi, method)(KEY, problem, rule, **METHODS[method] | options)
 
 
 def with_generator(generator, **options):
@@ -94,9 +94,9 @@ TUNED = OptimallyWeighted(16)
 @pytest.mark.parametrize(
     ("method", "rule"),
     [
-        ("minimum_distance", RULE),
         ("rejection_abc", RULE),
         ("rejection_abc", TUNED),
+        pytest.param("minimum_distance", RULE, marks=pytest.mark.slow),
         pytest.param("minimum_distance", TUNED, marks=pytest.mark.slow),
         pytest.param("goodness_of_fit", RULE, marks=pytest.mark.slow),
         pytest.param("goodness_of_fit", TUNED, marks=pytest.mark.slow),

@@ -135,14 +135,16 @@ def _said(function: ast.FunctionDef, unseen: set[int]) -> Iterator[tuple[str, as
         yield from (("warning", node) for node in _returned(function))
 
 
-def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+@cache
+def _own(function: ast.FunctionDef) -> tuple[ast.AST, ...]:
     """The nodes of a function without those of functions inside of it."""
-    waiting: list[ast.AST] = [*function.body]
+    found, waiting = [], [*reversed(function.body)]
     while waiting:
-        node = waiting.pop(0)
+        node = waiting.pop()
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-            waiting = [*ast.iter_child_nodes(node), *waiting]
+            found.append(node)
+            waiting += reversed([*ast.iter_child_nodes(node)])
+    return tuple(found)
 
 
 def _find_unseen(functions: list[ast.FunctionDef]) -> set[int]:

@@ -72,7 +72,7 @@ def test_study_of_a_method_that_simulates_itself_shows_its_weights(study, monkey
     own = TOML.replace("campaign_models:in_numpy", "shifted_noise:shift").replace(
         "thetas = 30\n", ""
     )
-    study.write_text(own.replace("METHOD", "minimum_distance").replace("m = 4", "m = 16"))
+    study.write_text(own.replace("METHOD", "rejection_abc") + "[options]\ndraws = 100\n")
     ran = invoke("run", "study.toml")
     assert ran.exit_code == 0, ran.output
     assert "Weights and certificate" in (study.parent / "out" / "report.html").read_text("utf-8")

@@ -434,6 +434,7 @@ def test_points_that_add_much_make_adjusted_draws_wider():
     assert sds[1] > 2.5 * sds[0]
 
 
+@pytest.mark.slow
 def test_adjusted_scales_are_those_of_the_likelihood():
     """Features at the observations themselves would lean to a scale larger by 1.2 of its sd."""
     prior = Prior(scale=owlfi.Uniform(0.0, 1.0))

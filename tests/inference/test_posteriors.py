@@ -317,6 +317,7 @@ def test_chains_begin_where_the_prior_is_not_zero():
     assert len(np.unique(thetas)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
 def test_draws_of_a_prior_that_is_zero_at_the_estimate_have_its_tail():
     """Two errors below the estimate, a normal tail: its mean is 2.373 errors below."""
@@ -355,7 +356,11 @@ def test_bootstrap_varies_the_points_with_the_weights_of_the_data():
         (owlfi.posterior_bootstrap, {"draws": 200}),
         (owlfi.mmd_bayes, {"draws": 100}),
         (owlfi.pseudo_marginal, {"draws": 600, "chains": 2, "designs": 2}),
-        (owlfi.pseudo_marginal, {"draws": 600, "chains": 2, "designs": 2, "beta": 20.0}),
+        pytest.param(
+            owlfi.pseudo_marginal,
+            {"draws": 600, "chains": 2, "designs": 2, "beta": 20.0},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["bootstrap", "mmd_bayes", "pseudo_marginal", "given beta"],
 )

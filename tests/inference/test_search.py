@@ -83,13 +83,19 @@ def scout_both(problem, key):
     return sorted(float(each.theta[0]) for each in begun)
 
 
-def test_scouts_find_both_of_two_minima():
+five_keys = pytest.mark.parametrize(
+    "number", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 5))]
+)
+
+
+@five_keys
+def test_scouts_find_both_of_two_minima(number):
     """theta and -theta have the same data."""
     prior = Prior(root=Uniform(-3, 3))
     model = Simulator(lambda t, u: t[0] ** 2 + u, Normal(), ["root"], prior=prior, on_host=True)
     problem = Problem(model, draw(model, [1.2], 80))
-    for key in jax.random.split(KEY, 5):
-        assert_allclose(scout_both(problem, key), [-1.2, 1.2], atol=0.3)
+    found = scout_both(problem, jax.random.split(KEY, 5)[number])
+    assert_allclose(found, [-1.2, 1.2], atol=0.3)
     assert warns(fit(problem), "another minimum is nearly as low")
 
 
@@ -249,7 +255,8 @@ def test_thetas_take_turns_on_designs():
     assert_allclose(turned.weights[1::2], 2 * own.weights[1::2])
 
 
-def test_scouts_go_on_while_they_come_to_places_of_their_own():
+@five_keys
+def test_scouts_go_on_while_they_come_to_places_of_their_own(number):
     """A frequency w and 2π - w have the same data, among many other minima."""
     prior = Prior(w=Uniform(0.05, 2 * np.pi - 0.05))
     times = jnp.arange(12.0)
@@ -257,8 +264,8 @@ def test_scouts_go_on_while_they_come_to_places_of_their_own():
         lambda t, u: jnp.cos(t[0] * times)[None] + 0.5 * u, Normal(dim=12), ["w"], prior=prior
     )
     problem = Problem(model, draw(model, [1.1], 40))
-    for key in jax.random.split(KEY, 5):
-        assert_allclose(scout_both(problem, key), [1.1, 2 * np.pi - 1.1], atol=0.1)
+    found = scout_both(problem, jax.random.split(KEY, 5)[number])
+    assert_allclose(found, [1.1, 2 * np.pi - 1.1], atol=0.1)
 
 
 def test_a_correction_goes_no_farther_than_a_parabola_is_believed_and_says_how_far_it_would():
@@ -373,9 +380,9 @@ def test_expected_squared_mmd_is_that_of_data_sets():
 
 
 def test_a_model_that_does_not_fit_is_said_so():
-    problem = gaussian_problem()
+    problem = gaussian_problem(n=40)
     far = Problem(problem.simulator, jnp.concatenate([problem.observed, problem.observed + 8]))
-    assert warns(fit(far), "beyond what 160 observations")
+    assert warns(fit(far), "beyond what 80 observations")
 
 
 def test_observations_unlike_all_simulations_are_named():
@@ -455,24 +462,26 @@ def test_generators_that_raise_somewhere_do_not_end_a_search():
     assert np.isfinite(runs.y[1]).all()
 
 
-def test_curvature_is_that_of_automatic_differentiation():
+@pytest.mark.parametrize(
+    ("d", "whitened"), [(2, False), pytest.param(10, False, marks=pytest.mark.slow), (10, True)]
+)
+def test_curvature_is_that_of_automatic_differentiation(d, whitened):
     """On rows of few and of many columns, plain, and on the scale where a sample is normal."""
     rng = np.random.default_rng(3)
-    for d, whitened in ((2, False), (10, False), (10, True)):
-        y, x = (as_jax(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
-        moves, w = as_jax(rng.normal(size=(2, 8, d))), as_jax(rng.normal(size=8))
-        shares = as_jax(np.full(11, 1 / 11))
-        k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
-        if whitened:
-            k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
+    y, x = (as_jax(np.exp(0.3 * rng.normal(size=(n, d)))) for n in (8, 11))
+    moves, w = as_jax(rng.normal(size=(2, 8, d))), as_jax(rng.normal(size=8))
+    shares = as_jax(np.full(11, 1 / 11))
+    k = SquaredExponential(jnp.asarray(rng.uniform(1, 2, d)))
+    if whitened:
+        k = whitened_kernel(x, np.exp(0.3 * rng.normal(size=(64, d))))
 
-        def value(steps, k=k, y=y, moves=moves, x=x, w=w, shares=shares):
-            rows = y + jnp.tensordot(steps, moves, 1)
-            return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
+    def value(steps):
+        rows = y + jnp.tensordot(steps, moves, 1)
+        return w @ k.gram(rows, rows) @ w - 2 * w @ k.gram(rows, x) @ shares
 
-        found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
-        derivatives = value, jax.grad(value), jax.hessian(value)
-        expected = jax.jit(lambda v, all_=derivatives: [f(v) for f in all_])(np.zeros(2))
-        assert_allclose(found.value, expected[0], rtol=1e-10)
-        assert_allclose(found.gradient, expected[1], rtol=1e-8)
-        assert_allclose(found.curvature, expected[2], rtol=1e-7)
+    found = eqx.filter_jit(curve)(k, y, moves, x, w, shares, False)
+    derivatives = value, jax.grad(value), jax.hessian(value)
+    expected = jax.jit(lambda v: [f(v) for f in derivatives])(np.zeros(2))
+    assert_allclose(found.value, expected[0], rtol=1e-10)
+    assert_allclose(found.gradient, expected[1], rtol=1e-8)
+    assert_allclose(found.curvature, expected[2], rtol=1e-7)

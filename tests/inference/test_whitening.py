@@ -1,5 +1,7 @@
 """Whitening uses correlated and skewed columns as maximum likelihood would, and does no harm."""
 
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -79,9 +81,13 @@ def most_likely(name, x):
     return scipy.optimize.minimize(likelihood, truth, np.asarray(x), bounds=ends).x
 
 
-def fit(name, seed, m, *, whiten):
+@cache
+def fit(name, seed, m, *, whiten, **options):
     problem, rule = Problem(CASES[name][0], data(name, seed)), VStatistic(m, owlfi.sobol)
-    return owlfi.minimum_distance(jax.random.key(seed), problem, rule, whiten=whiten)
+    return owlfi.minimum_distance(jax.random.key(seed), problem, rule, whiten=whiten, **options)
+
+
+FEW = {"starts": 4, "refined": 1}
 
 
 @pytest.mark.slow
@@ -104,7 +110,7 @@ def test_whitened_estimates_are_nearly_those_of_maximum_likelihood(name, m, of_l
 
 
 def test_whitened_fit_is_more_certain_of_skewed_columns():
-    plain, white = (fit("skewed", 3, 64, whiten=whiten) for whiten in (False, True))
+    plain, white = (fit("skewed", 3, 64, whiten=whiten, **FEW) for whiten in (False, True))
     truth, most = CASES["skewed"][1], most_likely("skewed", data("skewed", 3))
     assert (white.standard_errors < plain.standard_errors).all()
     assert (jnp.abs(white.theta - truth) < 4 * white.standard_errors).all()
@@ -169,15 +175,15 @@ def test_where_the_simulator_fails_the_kernel_stays():
 
 
 def test_whitening_serves_simulators_on_the_host():
-    model = SKEWED
+    model, compiled = SKEWED, eqx.filter_jit(skewed)
     host = Simulator(
-        lambda theta, u: np.asarray(eqx.filter_jit(skewed)(jnp.asarray(theta), jnp.asarray(u))),
+        lambda theta, u: np.asarray(compiled(jnp.asarray(theta), jnp.asarray(u))),
         model.measure,
         model.parameters,
         prior=model.prior,
         on_host=True,
     )
-    x, rule, options = data("skewed", 2), VStatistic(64, owlfi.sobol), {"starts": 4, "refined": 1}
-    there = owlfi.minimum_distance(KEY, Problem(host, x), rule, whiten=True, **options)
-    here = owlfi.minimum_distance(KEY, Problem(model, x), rule, whiten=True, **options)
+    problem, rule = Problem(host, data("skewed", 3)), VStatistic(64, owlfi.sobol)
+    there = owlfi.minimum_distance(jax.random.key(3), problem, rule, whiten=True, **FEW)
+    here = fit("skewed", 3, 64, whiten=True, **FEW)
     assert_allclose(there.theta, here.theta, atol=0.01)

@@ -46,7 +46,8 @@ RULES = {
 
 
 @pytest.mark.parametrize(
-    "name", ["equal", "tuned", pytest.param("adaptive", marks=pytest.mark.slow)]
+    "name",
+    ["equal", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tuned", "adaptive"))],
 )
 def test_estimates_do_not_depend_on_units(name):
     options = {"starts": 4, "refined": 1}
@@ -56,6 +57,7 @@ def test_estimates_do_not_depend_on_units(name):
     assert_allclose(other.standard_errors, one.standard_errors, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_whitened_estimates_do_not_depend_on_units():
     options = {"starts": 4, "refined": 1, "whiten": True}
     one = owlfi.minimum_distance(KEY, Problem(model(), observed()), RULES["equal"], **options)
@@ -63,6 +65,7 @@ def test_whitened_estimates_do_not_depend_on_units():
     assert_allclose(other.theta, one.theta, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_goodness_of_fit_does_not_depend_on_units():
     def test(problem):
         return owlfi.goodness_of_fit(KEY, problem, RULES["equal"], resamples=19, restarts=0)

@@ -22,6 +22,7 @@ def problem():
     return Problem(model, jnp.arange(12.0), prior=prior, data_kernel=Matern(1.5, 2.0))
 
 
+@cache
 def quadratures():
     model, points = gaussian_problem(), jnp.linspace(-2, 2, 8)[:, None]
     designs = jnp.stack([points, points + 0.1])

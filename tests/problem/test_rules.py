@@ -215,6 +215,7 @@ def test_recommendation_needs_a_theta_and_a_budget():
         owlfi.recommend(model, 3, theta=[0.0])
 
 
+@pytest.mark.slow
 def test_tuned_weights_do_little_harm_at_thetas_that_are_rougher_than_the_data():
     """A scale five times that of the data, where k sees noise; near the data they help."""
     model = owlfi.models.g_and_k().fix(theta_1=0.0, theta_3=0.12, theta_4=0.35)

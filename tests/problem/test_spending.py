@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import owlfi
-from gaussian import RULE
+from gaussian import RULE, gaussian_problem
 from ordinary_simulators import SIMULATORS, wright_fisher
 from owlfi import HealthWarning
 from owlfi.inference.expected_calls import expect_fit
@@ -57,27 +57,33 @@ def test_too_few_are_refused_before_the_first_run(method):
     assert not rows
 
 
+SHORT = {
+    "goodness_of_fit": {"resamples": 12, "level": 0.25},
+    "posterior_bootstrap": {"draws": 20},
+}
+
+
 @pytest.mark.parametrize("method", ON_HOST)
 def test_calls_are_those_that_were_made(method):
     problem, rows = counted()
-    assert run(method, problem, max_calls=MUCH).calls == sum(rows)
+    assert run(method, problem, max_calls=MUCH, **SHORT.get(method, {})).calls == sum(rows)
 
 
-FEWER = {"rejection_abc": 2000, "sequential_abc": 7000, "posterior_bootstrap": 12_000}
-FEWER |= {"pseudo_marginal": 12_000, "goodness_of_fit": 50_000}
+FEWER = {"rejection_abc": 2000, "sequential_abc": 7000, "posterior_bootstrap": 9000}
+FEWER |= {"pseudo_marginal": 12_000, "goodness_of_fit": 22_000}
 
 
 @pytest.mark.parametrize("method", FEWER)
 def test_work_ends_with_what_is_finished(method):
     problem, rows = counted()
     with pytest.warns(HealthWarning, match=f"max_calls = {FEWER[method]:,} do not do: "):
-        result = run(method, problem, max_calls=FEWER[method])
+        result = run(method, problem, max_calls=FEWER[method], **SHORT.get(method, {}))
     assert 0.7 * FEWER[method] < result.calls <= sum(rows) <= FEWER[method]
 
 
 @pytest.mark.parametrize("method", ["minimum_distance", "mmd_bayes", "random_restarts"])
 def test_calls_inside_jax_are_counted_and_change_nothing(method):
-    problem = with_generator(lambda theta, u: theta[0] + u)
+    problem = gaussian_problem()
     free, limited = run(method, problem), run(method, problem, max_calls=MUCH)
     assert limited.calls == free.calls
     mean = np.mean if method == "mmd_bayes" else np.asarray
@@ -105,6 +111,7 @@ def test_searches_leave_the_calls_that_errors_take():
     assert np.isfinite(found.standard_errors).all()
 
 
+@pytest.mark.slow
 def test_a_search_that_runs_out_keeps_the_best_it_came_to():
     prior = owlfi.Prior(mean=owlfi.Uniform(-9.0, 9.0), sd=owlfi.Uniform(0.1, 9.0))
     model = owlfi.Simulator(
@@ -132,8 +139,7 @@ def test_compiled_simulators_that_waited_for_threads_are_not_told_as_slow(
 ):
     clock = itertools.count(0.0, seconds)
     monkeypatch.setattr("owlfi.problem.simulations.perf_counter", clock.__next__)
-    problem = with_generator(lambda theta, u: theta[0] + u)
-    owlfi.rejection_abc(jax.random.key(0), problem, RULE, draws=2000)
+    owlfi.rejection_abc(jax.random.key(0), gaussian_problem(), RULE, draws=2000)
     assert ("are expected" in capsys.readouterr().err) == told
 
 
@@ -195,6 +201,7 @@ def shifted_lognormal(theta, u):
     return theta[0] + np.exp(theta[1]) * np.exp(u[:, :1]) + u[:, 1:]
 
 
+@pytest.mark.slow
 def test_the_cost_of_simulators_on_the_host_is_told_to_a_factor_of_two():
     prior = owlfi.Prior(shift=owlfi.Uniform(-5.0, 5.0), size=owlfi.Uniform(-2.0, 2.0))
     noise = owlfi.Normal(dim=2)

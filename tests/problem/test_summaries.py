@@ -59,6 +59,7 @@ def test_simulations_and_observations_are_summarised_alike(summaries, on_host, i
     assert problem.simulator.on_host is not in_jax
 
 
+@pytest.mark.slow
 def test_fits_are_of_the_summaries():
     problem = Problem(model(), observations(), summaries=moments_in_jax)
     estimate = owlfi.minimum_distance(KEY, problem, owlfi.VStatistic(128, owlfi.sobol))

@@ -160,7 +160,13 @@ def count_pictures(result, tmp_path):
     return len(read(result, tmp_path)[1].all("img"))
 
 
-@pytest.mark.parametrize("name", RESULTS)
+SAME_PICTURES = ("efficient estimate", "posterior", "check of a series", "doubtful")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SAME_PICTURES)) for name in RESULTS],
+)
 def test_names_that_are_no_tex_lose_no_pictures(name, tmp_path):
     known = count_pictures(RESULTS[name], tmp_path)
     for first in range(0, len(NAMED), len(RESULTS[name].names) or 1):

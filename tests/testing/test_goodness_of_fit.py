@@ -39,6 +39,7 @@ from strictness import unchecked
 
 KEY = jax.random.key(2)
 PRIOR = gaussian_problem().prior
+MANY = 128  # rows: as many as the programs for 80 have room for
 
 
 @cache
@@ -53,7 +54,7 @@ def usual_test():
 
 @cache
 def large_test():
-    return goodness_of_fit(KEY, gaussian_problem(n=300), RULE, resamples=300)
+    return goodness_of_fit(KEY, gaussian_problem(n=MANY), RULE, resamples=300)
 
 
 def on_host(problem):
@@ -109,7 +110,7 @@ def test_null_statistics_are_those_of_fits_to_simulated_data():
     mean = LENGTHSCALE / np.sqrt(wide) * np.exp(-0.5 * u**2 / wide)
     slope = mean * u / wide
     metric = LENGTHSCALE / (LENGTHSCALE**2 + 2) ** 1.5  # |∂μ|² of a shifted normal
-    expected = (1 - norm2 - (w @ slope**2) / metric) / 300
+    expected = (1 - norm2 - (w @ slope**2) / metric) / MANY
     assert_allclose(null.mean(), expected, atol=4 * null.std() / np.sqrt(300) + 0.02 * expected)
 
 
@@ -126,9 +127,10 @@ def test_observed_data_go_through_the_procedure_of_the_replicates():
     assert_allclose(one.statistics, two.statistics, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_coarse_design_moves_replicates_no_more_than_the_data():
     """Fits on these 16 points are off by more than 0.1, those of the replicates by the same."""
-    problem = gaussian_problem(n=300)
+    problem = gaussian_problem(n=MANY)
     test = goodness_of_fit(KEY, problem, VStatistic(16), resamples=99)
     assert abs(float(test.theta[0]) - exact_estimate(problem)) > 0.1
     thetas = np.asarray(test.null_thetas)[:, 0]
@@ -153,6 +155,13 @@ def test_same_key_gives_the_same_test_whatever_the_threads():
     assert jnp.array_equal(again.null, usual_test().null)
 
 
+class InUnits(eqx.Module):
+    unit: jax.Array  # no constant: both share one program
+
+    def __call__(self, theta, u):
+        return self.unit * (theta[0] + u)
+
+
 def test_lengthscale_is_chosen_again_in_each_replicate():
     """So the statistic does not change with the unit of the data."""
     problem = gaussian_problem()
@@ -160,7 +169,7 @@ def test_lengthscale_is_chosen_again_in_each_replicate():
         goodness_of_fit(
             KEY,
             Problem(
-                Simulator(lambda t, u, c=c: c * (t[0] + u), owlfi.Normal(), ["mean"]),
+                Simulator(InUnits(jnp.array(c)), owlfi.Normal(), ["mean"]),
                 c * problem.observed,
                 prior=problem.prior,
             ),
@@ -173,6 +182,7 @@ def test_lengthscale_is_chosen_again_in_each_replicate():
     assert free.p_value == twice.p_value
 
 
+@pytest.mark.slow
 def test_host_simulator_gives_the_same_test():
     problem, _ = on_host(gaussian_problem())
     options = {"resamples": 20, "restarts": 0}
@@ -200,14 +210,10 @@ def rejections(repeats, n=80, resamples=19, level=0.05, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"theta": [1.3]},
-        pytest.param({"rule": VStatistic(30), "designs": 8}, marks=pytest.mark.slow),
-        pytest.param({"aggregate": True}, marks=pytest.mark.slow),
-    ],
+    [{}, {"theta": [1.3]}, {"rule": VStatistic(30), "designs": 8}, {"aggregate": True}],
 )
 def test_level_is_kept(options):
     count = rejections(60, level=0.2, **options)
@@ -219,16 +225,16 @@ def told(words):
 
 
 def test_wrong_variance_is_seen():
-    problem = gaussian_problem(n=300)
+    problem = gaussian_problem(n=MANY)
     spread = 1.3 + 2 * (problem.observed - 1.3)
     wrong = Problem(problem.simulator, spread, prior=problem.prior)
     assert goodness_of_fit(KEY, wrong, RULE, resamples=99).p_value == 0.01
-    with told("beyond what 300 observations"), told("observations are unlike all simulations"):
+    with told(f"beyond what {MANY} observations"), told("observations are unlike all simulations"):
         assert wild_goodness_of_fit(KEY, wrong, RULE).p_value == 0.001
 
 
 def test_wrong_theta_is_seen_and_right_theta_is_not():
-    problem = gaussian_problem(n=300)
+    problem = gaussian_problem(n=MANY)
     assert goodness_of_fit(KEY, problem, RULE, theta=[1.8], resamples=99).rejected
     assert not goodness_of_fit(KEY, problem, RULE, theta=[1.3], resamples=99).rejected
 
@@ -253,7 +259,7 @@ def test_wild_bootstrap_keeps_its_level(rule):
 
 
 def test_wild_null_has_the_distribution_of_the_parametric_one():
-    problem = gaussian_problem(n=300)
+    problem = gaussian_problem(n=MANY)
     wild = wild_goodness_of_fit(KEY, problem, RULE, resamples=999)
     refitted = large_test()
     assert_allclose(wild.null.mean(), refitted.null.mean(), rtol=0.2)
@@ -298,8 +304,12 @@ def test_level_is_kept_over_many_tests(options):
         (RULE, {"theta": [1.3]}),
         (RULE, {"aggregate": True}),
         (VStatistic(64), {}),
-        (VStatistic(64), {"retune": True, "aggregate": True}),
-        (OptimallyWeighted(m=16, thetas=20), {"theta": [1.3], "designs": 2}),
+        pytest.param(VStatistic(64), {"retune": True, "aggregate": True}, marks=pytest.mark.slow),
+        pytest.param(
+            OptimallyWeighted(m=16, thetas=20),
+            {"theta": [1.3], "designs": 2},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_plan_bounds_the_calls(rule, options):
@@ -310,13 +320,14 @@ def test_plan_bounds_the_calls(rule, options):
     assert 0.2 * cost.expected <= test.calls <= 2 * cost.expected
 
 
-@pytest.mark.parametrize("retune", [False, True])
+@pytest.mark.parametrize("retune", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_calls_are_the_rows_that_were_simulated(retune):
     problem, rows = on_host(gaussian_problem())
     rows.clear()
-    test = goodness_of_fit(KEY, problem, RULE, resamples=19, retune=retune)
+    options = {"resamples": 9, "level": 0.2, "retune": retune}
+    test = goodness_of_fit(KEY, problem, RULE, **options)
     assert test.calls == sum(rows)
-    assert test.calls <= plan_goodness_of_fit(problem, RULE, resamples=19, retune=retune).at_most
+    assert test.calls <= plan_goodness_of_fit(problem, RULE, **options).at_most
 
 
 def test_adam_costs_what_the_plan_says():
@@ -502,6 +513,7 @@ def test_other_searches_are_refused(search):
         goodness_of_fit(KEY, gaussian_problem(), RULE, search=search)
 
 
+@pytest.mark.slow
 def test_failures_on_the_host_are_not_taken_for_a_constant_model():
     def fragile(theta, u):
         return np.where(np.abs(u) > 2.3, np.nan, theta[0] + u)

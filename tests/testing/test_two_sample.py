@@ -174,6 +174,7 @@ def test_level_is_exact(options):
     assert scipy.stats.chisquare(counts.reshape(4, 5).sum(1)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_level_is_exact_for_samples_of_different_size():
     p = [
         two_sample(jax.random.key(i), *samples(i, 9, 30), resamples=19).p_value for i in range(300)

@@ -40,6 +40,7 @@ def test_each_point_lowers_the_worst_case_error_the_most():
         points = jnp.concatenate([points, candidates[chosen][None]])
 
 
+@pytest.mark.slow
 def test_adaptive_points_are_far_better_where_tails_matter():
     model = owlfi.models.g_and_k()
     law = law_of(KEY, model, model.theta, K)

@@ -130,12 +130,14 @@ def log_claims(u):
     return jnp.log(jnp.expm1(u / 2.5).sum(1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_what_is_rough_is_not_lost_in_short_lengthscales():
     fit = tune_to(log_claims, CLAIMS, 256, k=owlfi.SquaredExponential(0.3)).certificate.fit
     assert fit.unexplained < 0.5
     assert fit.lengthscale.min() > 0.3
 
 
+@pytest.mark.slow
 def test_a_fit_that_errs_to_one_side_makes_no_biased_weights():
     k, law = owlfi.SquaredExponential(0.6), log_claims(owlfi.sobol(KEY, 2**13, CLAIMS))
     designs = jnp.stack([owlfi.sobol(jax.random.key(i), 256, CLAIMS) for i in range(4)])
@@ -291,7 +293,7 @@ def test_too_few_points_get_equal_weights(m):
     assert "too few" in found.explain()
 
 
-@pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 6), (30, 40)])
+@pytest.mark.parametrize(("m", "s"), [(4, 1), (5, 6), pytest.param(30, 40, marks=pytest.mark.slow)])
 def test_few_points_and_more_coordinates_than_points_are_tuned(m, s):
     found = tune_to(lambda u: jnp.sin(u).sum(1), owlfi.Normal(dim=s), m=m)
     assert np.isfinite(found.weights).all()

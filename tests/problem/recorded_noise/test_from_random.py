@@ -638,14 +638,16 @@ def test_long_loops_are_not_traced_by_jax():
     assert simulator.measure.dim == 1100
 
 
-def test_a_long_loop_is_run_a_few_times_only():
+def test_a_long_loop_is_run_a_few_times_only(monkeypatch):
+    monkeypatch.setattr("owlfi.problem.recorded_noise.dry_runs._LONG", 5000)
+    monkeypatch.setattr("owlfi.problem.recorded_noise.sites._MOST_NOTED", 5000)
     runs = []
 
     def function(theta, rng):
         runs.append(theta)
-        return np.sin(sum(rng.random() for _ in range(100_001)))
+        return np.sin(sum(rng.random() for _ in range(5001)))
 
-    with pytest.warns(UserWarning, match="100,001 draws: the first 2,000 come from u"):
+    with pytest.warns(UserWarning, match="5,001 draws: the first 2,000 come from u"):
         from_random(function)
     assert len(runs) <= 5  # two of them to see whether y repeats, one stopped by JAX
 
