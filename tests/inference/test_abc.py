@@ -510,3 +510,25 @@ def test_adjusted_intervals_cover_and_are_narrow_on_the_copula():
     )
     errors = np.sqrt(np.diag(np.linalg.inv(case.n * np.asarray(slopes).T @ slopes / len(slopes))))
     assert (np.mean(widths, 0) < 2.5 * errors).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::owlfi.HealthWarning")
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (owlfi.rejection_abc, {"draws": 300}),
+        (owlfi.sequential_abc, {"draws": 100, "keep": 50, "rounds": 2}),
+    ],
+    ids=["rejection", "sequential"],
+)
+def test_one_observation_has_a_posterior(method, options):
+    posterior = method(KEY, gaussian_problem(n=1), RULE, **options)
+    assert np.isfinite(posterior.mean).all()
+
+
+def test_draws_that_one_point_tells_nothing_of_are_not_adjusted():
+    with pytest.warns(HealthWarning, match="not adjusted: the 1 rows simulated"):
+        posterior = owlfi.rejection_abc(
+            KEY, gaussian_problem(), VStatistic(1), draws=400, adjust=True
+        )
+    assert len(posterior.draws) >= 100

@@ -25,11 +25,11 @@ from owlfi.inference.acceptance import (
 from owlfi.inference.adjustment.adjust import (
     Adjusted,
     Redrawn,
-    TooFewDrawsError,
     View,
     adjust_draws,
     view_runs,
 )
+from owlfi.inference.adjustment.features import UnadjustableError
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
@@ -127,10 +127,9 @@ def rejection_abc(
         return announce(selected.posterior(problem))
     random = numpy_generator(fold_key(rule_key, 1))
     try:
-        views = selected.view(problem)
-    except TooFewDrawsError as refusal:  # what is simulated is not lost
+        first = adjust_draws(random, problem, views := selected.view(problem))
+    except UnadjustableError as refusal:  # what is simulated is not lost
         return announce(selected.posterior(problem, unadjusted=str(refusal)))
-    first = adjust_draws(random, problem, views)
     redrawn, made = _redraw(fold_key(rule_key, 2), problem, rule, selected.runs, first)
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))

@@ -72,10 +72,12 @@ def cross_covariance(
         found = solve_weights(weighting.invert(part), _jacobian(weighting, moments, mass, own))
         if found is None:
             return None
-        turned = found @ _jacobian(weighting, moments, mass, other)
+        jacobian = _jacobian(weighting, moments, mass, other)
+        units = np.sqrt(np.diagonal(jacobian.T @ weighting.invert(part) @ jacobian))
+        turned = units[:, None] * (found @ jacobian) / units
         if np.linalg.cond(turned) > 1 / _FLAT:
             return None
-        b = np.linalg.solve(turned, found)
+        b = np.linalg.solve(turned, units[:, None] * found) / units[:, None]
         total = total + b @ seen[np.ix_(weighting.columns, weighting.columns)] @ b.T / 2
     return total
 
