@@ -17,12 +17,14 @@ from gaussian import (
     exact_squared_mmd,
     exact_standard_error,
     gaussian_problem,
+    location,
 )
 from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
 from owlfi.experiments.trust.estimates import fit_one, measure_coverage
 from owlfi.experiments.trust.methods import fit_by
 from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.experiments.trust.smooth import copula_log_likelihood
+from owlfi.inference.abc import _retune
 from owlfi.inference.acceptance import Explained, explain_distances
 from owlfi.inference.adjustment.adjust import Cloud, spread_within
 from owlfi.inference.adjustment.anneal import draw_by_annealing
@@ -30,8 +32,10 @@ from owlfi.inference.adjustment.noise import Gaps
 from owlfi.inference.adjustment.polynomial import regress
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
 from owlfi.inference.stored_runs import stored_simulations
+from owlfi.inference.yardstick import measure_by_mmd
 from owlfi.models.wind_farm import stored_runs
 from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.tuned_design import noise_of, retune_points
 from owlfi.weights.quadrature import Pilot, unweighted
 
 KEY = jax.random.key(0)
@@ -380,6 +384,19 @@ def test_weights_are_tuned_to_the_nearest_parameter_where_asked():
     assert tuned.about["threshold"] != plain.about["threshold"]
     with pytest.raises(ValueError, match="U-statistic has no weights"):
         owlfi.rejection_abc(KEY, problem, owlfi.UStatistic(8), retune=True)
+
+
+def test_weights_are_tuned_to_the_nearest_parameter_where_k_sees_none_of_them():
+    known, rule = gaussian_problem(), owlfi.OptimallyWeighted(m=64)
+    prior = Prior(mean=Normal(0.0, 5e4))
+    model = Simulator(location, Normal(), prior.names, prior=prior)
+    problem = Problem(model, known.observed, data_kernel=known.data_kernel)
+    made = simulate_prior(KEY, problem, rule.quadrature(KEY, problem), 50)
+    tuned = _retune(problem, measure_by_mmd(problem), made).quadrature
+    nearest = np.abs(np.asarray(made.thetas)[:, 0] - 1.3).argmin()
+    noise = noise_of(problem, made.quadrature)
+    expected = retune_points(made.quadrature, problem, noise, made.y[nearest])
+    assert_allclose(tuned.weights, expected.weights)
 
 
 # Adjustment

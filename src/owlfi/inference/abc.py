@@ -32,7 +32,7 @@ from owlfi.inference.adjustment.adjust import (
 from owlfi.inference.adjustment.features import UnadjustableError
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
-from owlfi.inference.prior_runs import measure_distances, simulate_prior
+from owlfi.inference.prior_runs import simulate_prior
 from owlfi.inference.yardstick import (
     Yardstick,
     check_yardstick,
@@ -121,7 +121,7 @@ def rejection_abc(
     runs = simulate_prior(
         theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
     )
-    runs = _retune(problem, runs) if retune else runs
+    runs = _retune(problem, yardstick, runs) if retune else runs
     selected = _select(problem, yardstick, runs, cut, adjust, on_failure, None)
     if not adjust:
         return announce(selected.posterior(problem))
@@ -274,9 +274,14 @@ def _select(
     return _Selected(runs, yardstick, accepted, about, seen, loose)
 
 
-def _retune(problem: Problem, runs: Simulations) -> Simulations:
+def _retune(problem: Problem, yardstick: Yardstick, runs: Simulations) -> Simulations:
     """The runs with weights that suit the nearest of them, on the points that they have."""
-    nearest = np.argmin(measure_distances(problem, runs))
+
+    def look(yardstick: Yardstick) -> tuple[int, float]:
+        nearest = int(np.argmin(yardstick.measure(runs)))
+        return nearest, float(yardstick.sees(runs.at([nearest]))[0])
+
+    nearest, _ = look_sharply(yardstick, look, lambda found: found[1])[1]
     y = np.asarray(runs.y)[nearest]
     if not np.isfinite(y).all():
         return runs

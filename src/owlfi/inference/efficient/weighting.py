@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from owlfi._tools.covariances import take_out_units
 from owlfi.inference.efficient.features import SCALES, Features
 from owlfi.inference.efficient.moments import Moments
 
@@ -73,7 +74,7 @@ def cross_covariance(
         if found is None:
             return None
         jacobian = _jacobian(weighting, moments, mass, other)
-        units = np.sqrt(np.diagonal(jacobian.T @ weighting.invert(part) @ jacobian))
+        units = take_out_units(jacobian.T @ weighting.invert(part) @ jacobian)[1]
         turned = units[:, None] * (found @ jacobian) / units
         if np.linalg.cond(turned) > 1 / _FLAT:
             return None
