@@ -17,12 +17,14 @@ from gaussian import (
     exact_squared_mmd,
     exact_standard_error,
     gaussian_problem,
+    location,
 )
 from owlfi import HealthWarning, Normal, Prior, Problem, Simulator, VStatistic, accept, simulate
 from owlfi.experiments.trust.estimates import fit_one, measure_coverage
 from owlfi.experiments.trust.methods import fit_by
 from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.experiments.trust.smooth import copula_log_likelihood
+from owlfi.inference.abc import _retune
 from owlfi.inference.acceptance import Explained, explain_distances
 from owlfi.inference.adjustment.adjust import Cloud, spread_within
 from owlfi.inference.adjustment.anneal import draw_by_annealing
@@ -30,8 +32,10 @@ from owlfi.inference.adjustment.noise import Gaps
 from owlfi.inference.adjustment.polynomial import regress
 from owlfi.inference.prior_runs import measure_distances, simulate_prior
 from owlfi.inference.stored_runs import stored_simulations
+from owlfi.inference.yardstick import measure_by_mmd
 from owlfi.models.wind_farm import stored_runs
 from owlfi.problem.simulations import CHECK_CALLS
+from owlfi.problem.tuned_design import noise_of, retune_points
 from owlfi.weights.quadrature import Pilot, unweighted
 
 KEY = jax.random.key(0)
@@ -382,6 +386,19 @@ def test_weights_are_tuned_to_the_nearest_parameter_where_asked():
         owlfi.rejection_abc(KEY, problem, owlfi.UStatistic(8), retune=True)
 
 
+def test_weights_are_tuned_to_the_nearest_parameter_where_k_sees_none_of_them():
+    known, rule = gaussian_problem(), owlfi.OptimallyWeighted(m=64)
+    prior = Prior(mean=Normal(0.0, 5e4))
+    model = Simulator(location, Normal(), prior.names, prior=prior)
+    problem = Problem(model, known.observed, data_kernel=known.data_kernel)
+    made = simulate_prior(KEY, problem, rule.quadrature(KEY, problem), 50)
+    tuned = _retune(problem, measure_by_mmd(problem), made).quadrature
+    nearest = np.abs(np.asarray(made.thetas)[:, 0] - 1.3).argmin()
+    noise = noise_of(problem, made.quadrature)
+    expected = retune_points(made.quadrature, problem, noise, made.y[nearest])
+    assert_allclose(tuned.weights, expected.weights)
+
+
 # Adjustment
 
 
@@ -511,3 +528,25 @@ def test_adjusted_intervals_cover_and_are_narrow_on_the_copula():
     )
     errors = np.sqrt(np.diag(np.linalg.inv(case.n * np.asarray(slopes).T @ slopes / len(slopes))))
     assert (np.mean(widths, 0) < 2.5 * errors).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::owlfi.HealthWarning")
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (owlfi.rejection_abc, {"draws": 300}),
+        (owlfi.sequential_abc, {"draws": 100, "keep": 50, "rounds": 2}),
+    ],
+    ids=["rejection", "sequential"],
+)
+def test_one_observation_has_a_posterior(method, options):
+    posterior = method(KEY, gaussian_problem(n=1), RULE, **options)
+    assert np.isfinite(posterior.mean).all()
+
+
+def test_draws_that_one_point_tells_nothing_of_are_not_adjusted():
+    with pytest.warns(HealthWarning, match="not adjusted: the 1 rows simulated"):
+        posterior = owlfi.rejection_abc(
+            KEY, gaussian_problem(), VStatistic(1), draws=400, adjust=True
+        )
+    assert len(posterior.draws) >= 100

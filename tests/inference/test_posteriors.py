@@ -29,6 +29,7 @@ from owlfi.inference.learning_rate import (
     mode_of,
     real_covariance,
 )
+from owlfi.inference.posterior_bootstrap import widen
 from owlfi.inference.search.designs import no_designs
 from owlfi.inference.search.newton import minimise_each
 from owlfi.inference.search.objective import gauss_newton_model, objective_of
@@ -379,3 +380,28 @@ def test_a_parameter_that_changes_nothing_keeps_its_prior_and_leaves_the_others_
     assert_allclose(posterior.mean[0], exact_estimate(known), atol=0.5 * posterior.sd[0])
     assert_allclose(posterior.mean[1], 3.0, atol=0.3)
     assert_allclose(posterior.sd[1], 2 / np.sqrt(12), rtol=0.25)
+
+
+@pytest.mark.filterwarnings("ignore:the data hardly determine a, b")
+def test_draws_by_searches_say_what_they_do_not_go_along():
+    known = gaussian_problem()
+    prior = owlfi.Prior(a=Normal(0.0, 5.0), b=Normal(0.0, 5.0))
+    model = Simulator(lambda theta, u: theta[0] + theta[1] + u, Normal(), prior.names, prior=prior)
+    problem = Problem(model, known.observed, data_kernel=known.data_kernel)
+    with pytest.warns(owlfi.HealthWarning, match="no search goes along .* of a, b, so that"):
+        owlfi.posterior_bootstrap(KEY, problem, RULE, draws=100)
+
+
+def test_draws_are_widened_around_where_a_prior_moves_them():
+    theta = 1.0 + 0.1 * np.random.default_rng(0).normal(size=(50, 1))
+    moved = widen(theta, np.zeros(1), 8, 8.0, 1)
+    assert_allclose(moved.mean(), theta.mean())
+    assert_allclose(moved.std(), theta.std() * (17 / 15) ** 0.5)
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_a_regression_spends_no_calls_on_draws():
+    problem, rule = scale_problem(rounded), VStatistic(64, owlfi.sobol)
+    options = {"draws": 60, "chains": 1, "warmup": 20, "max_calls": 7_000}
+    posterior = owlfi.mmd_bayes(KEY, problem, rule, **options)
+    assert len(posterior.draws) == 60

@@ -584,3 +584,8 @@ def test_a_wrong_copula_under_right_margins_is_seen_by_ranks():
 def test_p_values_of_a_true_copula_are_uniform(aggregate):
     found = [copula_test(False, seed, aggregate).p_value for seed in range(150)]
     assert scipy.stats.kstest(found, "uniform").pvalue > 0.01
+
+
+def test_wild_bootstrap_sees_beforehand_that_memory_will_not_do():
+    with pytest.raises(ValueError, match=r"half of the memory.*take fewer designs, or goodness_of"):
+        wild_goodness_of_fit(KEY, gaussian_problem(), RULE, designs=100_000)

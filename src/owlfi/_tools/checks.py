@@ -236,7 +236,7 @@ def check_size(name: str, count: int, dim: int) -> None:
         )
 
 
-def check_memory(name: str, numbers: int) -> None:
+def check_memory(name: str, numbers: int, remedy: str = "take fewer thetas or points") -> None:
     """ValueError for so many numbers that they would take more than half of the memory."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -245,7 +245,7 @@ def check_memory(name: str, numbers: int) -> None:
     if 8 * numbers > memory / 2:
         raise ValueError(
             f"{name} ask for {numbers:,} numbers, {8 * numbers / 1e9:,.0f} GB, where half of the "
-            f"memory is {memory / 2e9:,.0f} GB; take fewer thetas or points"
+            f"memory is {memory / 2e9:,.0f} GB; {remedy}"
         )
 
 

@@ -25,14 +25,14 @@ from owlfi.inference.acceptance import (
 from owlfi.inference.adjustment.adjust import (
     Adjusted,
     Redrawn,
-    TooFewDrawsError,
     View,
     adjust_draws,
     view_runs,
 )
+from owlfi.inference.adjustment.features import UnadjustableError
 from owlfi.inference.adjustment.polynomial import draws_needed
 from owlfi.inference.health import tell_few_draws
-from owlfi.inference.prior_runs import measure_distances, simulate_prior
+from owlfi.inference.prior_runs import simulate_prior
 from owlfi.inference.yardstick import (
     Yardstick,
     check_yardstick,
@@ -121,16 +121,15 @@ def rejection_abc(
     runs = simulate_prior(
         theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
     )
-    runs = _retune(problem, runs) if retune else runs
+    runs = _retune(problem, yardstick, runs) if retune else runs
     selected = _select(problem, yardstick, runs, cut, adjust, on_failure, None)
     if not adjust:
         return announce(selected.posterior(problem))
     random = numpy_generator(fold_key(rule_key, 1))
     try:
-        views = selected.view(problem)
-    except TooFewDrawsError as refusal:  # what is simulated is not lost
+        first = adjust_draws(random, problem, views := selected.view(problem))
+    except UnadjustableError as refusal:  # what is simulated is not lost
         return announce(selected.posterior(problem, unadjusted=str(refusal)))
-    first = adjust_draws(random, problem, views)
     redrawn, made = _redraw(fold_key(rule_key, 2), problem, rule, selected.runs, first)
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))
@@ -275,9 +274,14 @@ def _select(
     return _Selected(runs, yardstick, accepted, about, seen, loose)
 
 
-def _retune(problem: Problem, runs: Simulations) -> Simulations:
+def _retune(problem: Problem, yardstick: Yardstick, runs: Simulations) -> Simulations:
     """The runs with weights that suit the nearest of them, on the points that they have."""
-    nearest = np.argmin(measure_distances(problem, runs))
+
+    def look(yardstick: Yardstick) -> tuple[int, float]:
+        nearest = int(np.argmin(yardstick.measure(runs)))
+        return nearest, float(yardstick.sees(runs.at([nearest]))[0])
+
+    nearest, _ = look_sharply(yardstick, look, lambda found: found[1])[1]
     y = np.asarray(runs.y)[nearest]
     if not np.isfinite(y).all():
         return runs

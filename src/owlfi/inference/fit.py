@@ -82,6 +82,11 @@ class Fit(NamedTuple):
         return find_idle(self.sandwich, np.asarray(self.objective.widths))
 
     @property
+    def flat(self) -> Bool[np.ndarray, " p"]:
+        """Which parameters the data leave open, alone or together with others."""
+        return np.isinf(np.diag(np.asarray(self.sandwich.covariance)))
+
+    @property
     def fitted(self) -> int:
         """How many numbers are fitted."""
         return len(self.theta)

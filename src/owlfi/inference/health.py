@@ -63,3 +63,14 @@ def tell_failed_searches(failed: int, searches: int) -> tuple[str, ...]:
         "may be too narrow; narrow the prior, take more points, or see with minimum_distance how "
         "the fit goes",
     )
+
+
+def tell_open(names: Sequence[str]) -> tuple[str, ...]:
+    """Of parameters that the data tell together only, in draws that are searches."""
+    if not names:
+        return ()
+    return (
+        f"no search goes along what the data leave open of {', '.join(names)}, so that their draws "
+        "are far too narrow; hold some of them with simulator.fix(...), or use mmd_bayes or "
+        "rejection_abc, whose draws are as wide as the prior there",
+    )

@@ -131,29 +131,21 @@ def mmd_bayes(
     _check_slopes(fit, beta, discrepancy)
     begin = _begin_plainly(fit) if plain else _refine(fit_key, rule, fit, progress)
     rate = choose_beta(begin.mode, beta)
-    target = Target(begin.objective, problem.prior, jnp.array(rate))
+    units = _units(begin.mode)
+    target = Target(begin.objective, problem.prior, jnp.array(rate), as_jax(units))
     now, taken = _begin_chains(start_key, warm_key, target, begin.mode, chains, warmup)
-    take_calls(int(taken) * fit.objective.m)
+    each = 0 if fit.rough else fit.objective.m  # a regression simulates nothing
+    take_calls(begun := int(taken) * each)
     parts = split_chunks(draws, _CHUNK)
-
-    def steps(now: Chains) -> Iterator[Draws]:
-        price = int(taken) * fit.objective.m / warmup  # of a draw of every chain
-        for number, part in enumerate(parts):
-            afford(1, math.ceil(price * len(part)))
-            now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
-            take_calls(int(made.simulated) * fit.objective.m)
-            price = int(made.simulated) * fit.objective.m / len(part)
-            yield made
-
-    done = collect(steps(now), len(parts), "MMD-Bayes", show=progress)
-    drawn = np.concatenate([made.v for made in done], 1)
+    steps = _draw_parts(key, target, now, parts, each, begun / warmup)
+    done = collect(steps, len(parts), "MMD-Bayes", show=progress)
+    drawn = np.concatenate([made.v for made in done], 1) * units
     drawn = match_covariance(begin.mode, problem.prior, rate, drawn) if beta is None else drawn
-    evaluations = int(taken) + sum(int(made.simulated) for made in done)
     divergent = sum(int(made.divergent) for made in done) / drawn[..., 0].size
     about = {"method": begin.method, "beta": rate, "divergent": divergent}
-    calls = begin.calls + (0 if fit.rough else evaluations * fit.objective.m)
     stopped = tell_interruption(drawn.shape[1], draws, "draws of each chain")
     told = (*begin.warnings, *stopped, *tell_divergent(divergent))
+    calls = begin.calls + begun + sum(int(made.simulated) * each for made in done)
     return announce(join_chains(problem.prior, as_jax(drawn), calls, about, told))
 
 
@@ -206,8 +198,11 @@ class Target(eqx.Module):
     objective: Objective | Regressed | QuasiLikelihood
     prior: Prior
     beta: Float[Array, ""]
+    units: Float[Array, " p"]
+    """Of the places that it is asked for."""
 
-    def __call__(self, v: Float[Array, " p"]) -> Float[Array, ""]:
+    def __call__(self, place: Float[Array, " p"]) -> Float[Array, ""]:
+        v = self.units * place
         value = self.prior.real_log_density(v) - self.beta * self.objective.at(v)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
@@ -223,7 +218,19 @@ def _begin_chains(
     """Chains that are warm, and how often that simulated all points."""
     v, covariance = real_covariance(mode)
     starts = draw_starts(start_key, target.prior, v, covariance, chains)
-    return _warm_up(warm_key, target, as_jax(starts), covariance, warmup)
+    units = np.asarray(target.units)
+    begun, metric = as_jax(starts / units), as_jax(covariance / np.outer(units, units))
+    return _warm_up(warm_key, target, begun, metric, warmup)
+
+
+def _units(mode: Mode) -> Float[np.ndarray, " p"]:
+    """Of the real line: 1 where a prior has an end, since logarithms have no unit.
+
+    NUTS takes what it has not seen to vary by about 1.
+    """
+    low, high = map(np.asarray, mode.ends)
+    errors = np.sqrt(np.diag(np.asarray(real_covariance(mode)[1])))
+    return np.where(np.isinf(low) & np.isinf(high), errors, 1.0)
 
 
 @compile_quickly
@@ -243,6 +250,21 @@ def _warm_up(
 
     chains, taken = jax.lax.map(warm, (jax.random.split(key, len(starts)), starts))
     return chains, taken.sum()
+
+
+def _draw_parts(
+    key: Key[Array, ""], target: Target, now: Chains, parts: list[Any], each: int, price: float
+) -> Iterator[Draws]:
+    """Draws of all chains, part by part.
+
+    each: calls of simulating all points; price: those of a draw of every chain, as far as is known.
+    """
+    for number, part in enumerate(parts):
+        afford(1, max(math.ceil(price * len(part)), 1))
+        now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
+        take_calls(calls := int(made.simulated) * each)
+        price = calls / len(part)
+        yield made
 
 
 @compile_quickly

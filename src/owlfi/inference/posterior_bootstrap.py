@@ -21,7 +21,7 @@ from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.efficient.reweighted import Reweighted
 from owlfi.inference.expected_calls import expect_fit, need_fit
 from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.health import tell_excluded, tell_failed_searches, tell_few_draws
+from owlfi.inference.health import tell_excluded, tell_failed_searches, tell_few_draws, tell_open
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.newton import Minimum
 from owlfi.inference.search.sandwich import draw_by_designs
@@ -110,13 +110,16 @@ def posterior_bootstrap(
 
     minima = collect(steps(), len(parts), "Posterior bootstrap", show=progress)
     found = np.concatenate([minimum.theta for minimum in minima])
-    theta = _vary_designs(fold_key(key, len(parts)), problem, begin.estimate, found)
+    vary_key = fold_key(key, len(parts))
+    theta = _vary_designs(vary_key, problem, begin.estimate, found, prior_strength)
     good = np.concatenate([np.asarray(minimum.converged) for minimum in minima])
     about = {"method": begin.method, "failed": int((~good).sum())}
     about |= {"prior_strength": float(prior_strength)}
     calls = begin.calls + sum(int(minimum.calls) for minimum in minima)
     kept, left_out = _keep_allowed(problem, theta[good])
-    told = (*begin.warnings, *_tell_draws(good, draws), *left_out)
+    opened = begin.estimate.flat & ~begin.estimate.idle
+    names = [name for name, is_open in zip(problem.prior.names, opened, strict=True) if is_open]
+    told = (*begin.warnings, *tell_open(names), *_tell_draws(good, draws), *left_out)
     return announce(Posterior(problem.prior.names, *kept, calls, 1, about, told))
 
 
@@ -167,21 +170,41 @@ def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin
 
 
 def _vary_designs(
-    key: Key[Array, ""], problem: Problem, fit: Fit | Reweighted, theta: Float[np.ndarray, "b p"]
+    key: Key[Array, ""],
+    problem: Problem,
+    fit: Fit | Reweighted,
+    theta: Float[np.ndarray, "b p"],
+    strength: float,
 ) -> Float[np.ndarray, "b p"]:
     """Draws as wide as the errors of an estimate, with its degrees of freedom and its points.
 
     Parameters that change nothing are drawn from the prior: no search moves them.
     """
-    n = len(problem.observed)
-    centre, (low, high) = np.asarray(fit.theta), map(np.asarray, problem.prior.bounds)
-    free = max(n - fit.fitted, 1)
-    wider = ((n + 1) / free) ** 0.5  # Dirichlet weights have a variance of 1 / (n + 1)
-    noise = draw_by_designs(key, fit.by_designs, len(theta))
-    varied = np.clip(centre + wider * (theta - centre) + noise, low, high)
+    low, high = map(np.asarray, problem.prior.bounds)
+    wider = widen(theta, np.asarray(fit.theta), len(problem.observed), strength, fit.fitted)
+    varied = np.clip(wider + draw_by_designs(key, fit.by_designs, len(theta)), low, high)
     if not fit.idle.any():
         return varied
     return np.where(fit.idle, problem.prior.sample(fold_key(key, 1), len(theta)), varied)
+
+
+def widen(
+    theta: Float[np.ndarray, "b p"],
+    estimate: Float[np.ndarray, " p"],
+    n: int,
+    strength: float,
+    fitted: int,
+) -> Float[np.ndarray, "b p"]:
+    """Draws with the degrees of freedom of an estimate, or around where a prior moves them.
+
+    >>> widen(np.array([[1.0], [3.0]]), np.array([2.0]), 8, 0.0, 7)
+    array([[-1.],
+           [ 5.]])
+    """
+    rows = n + strength
+    centre = np.nanmean(theta, 0) if strength else estimate
+    wider = ((rows + 1) / max(rows - fitted, 1)) ** 0.5  # Dirichlet weights vary by 1 / (rows + 1)
+    return centre[None] + wider * (theta - centre[None])
 
 
 def _tell_draws(good: Bool[np.ndarray, " b"], asked: int) -> tuple[str, ...]:

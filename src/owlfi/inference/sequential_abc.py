@@ -15,6 +15,7 @@ from scipy.special import logsumexp, softmax
 
 from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
+from owlfi._tools.covariances import root_of
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
 from owlfi._tools.progress import collect
 from owlfi._tools.real_line import from_real, to_real
@@ -242,8 +243,7 @@ def _propose(runs: Runs) -> Cloud:
     v = runs.v[best]
     centred = v - weights @ v
     covariance = _WIDER * (centred * weights[:, None]).T @ centred
-    tiny = 1e-12 * np.trace(covariance) * np.eye(v.shape[1])
-    return Cloud(v, weights, np.linalg.cholesky(covariance + tiny))
+    return Cloud(v, weights, root_of(covariance))
 
 
 def _draw(random: np.random.Generator, proposal: Cloud, n: int) -> Float[np.ndarray, "n p"]:

@@ -40,11 +40,12 @@ def typical_distance(rows: Float[Array, "n d"], *, name: str = "data") -> Float[
         return median_heuristic(rows, name=name)
     except ValueError:
         distinct = np.unique(np.asarray(rows), axis=0)
-        if len(rows) < 2 or not np.isfinite(distinct).all():
+        if not np.isfinite(distinct).all():
             raise
     if len(distinct) < 2:
+        rows_are = "1 row" if len(rows) == 1 else f"{len(rows)} rows that are all equal"
         raise ValueError(
-            f"{name} has {len(rows)} rows that are all equal, which leaves the lengthscale of the "
-            "data kernel open; give one yourself, as in data_kernel=SquaredExponential(1.0)"
+            f"{name} has {rows_are}, which leaves the lengthscale of the data kernel open; give "
+            "one yourself, as in data_kernel=SquaredExponential(1.0)"
         )
     return median_heuristic(distinct, name=name)

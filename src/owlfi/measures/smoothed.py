@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from owlfi._tools.arrays import as_jax, numpy_for
 from owlfi._tools.checks import as_numbers, as_rows, as_weights, is_traced
+from owlfi._tools.covariances import root_of
 from owlfi._tools.display import count
 from owlfi._tools.real_line import from_real, log_slope, to_real
 from owlfi.measures.base import Measure, as_coordinates
@@ -238,7 +239,7 @@ def _spread_out(
     mean, s = shares @ v, v.shape[1]
     centred = v - mean
     covariance = (centred * shares[:, None]).T @ centred
-    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(s))
+    root = root_of(covariance)
     xi = np.linalg.solve(root, centred.T).T
     scott = (1 / np.sum(shares**2)) ** (-1 / (s + 4))
     widths = min(scott, 0.9) * _NARROWER

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from owlfi._tools.checks import as_count
+from owlfi._tools.checks import as_count, check_memory
+from owlfi._tools.covariances import take_out_units
 from owlfi._tools.keys import split_key
 from owlfi._tools.programs import compile_fully
 from owlfi.inference.expected_calls import expect_fit, need_fit
@@ -29,6 +30,8 @@ from owlfi.testing.health import tell_limit, tell_saturated
 from owlfi.testing.p_values import check_level, check_rows, check_varies, decide
 from owlfi.testing.searches import refuse_constant
 from owlfi.weights.quadrature import Quadrature
+
+_MATRICES = 3  # of all pairs of rows, at a time
 
 
 def _expect(rule: Rule, problem: Problem, designs: int) -> Expected:
@@ -61,7 +64,7 @@ def wild_goodness_of_fit(
 
     Raises ValueError for fewer than 5 observations, a B too small for the level, discrete
     parameters, a model that does not change with one, the U-statistic, simulations at the estimate
-    that are not finite, and too few calls.
+    that are not finite, too little memory, and too few calls.
 
     >>> import owlfi
     >>> model = owlfi.models.g_and_k().fix(theta_3=0.1, theta_4=0.1)
@@ -77,6 +80,7 @@ def wild_goodness_of_fit(
     rule.check_weighted("the wild bootstrap")
     designs = as_count("designs", designs, 2)
     check_varies(problem.observed)
+    _check_room(len(problem.observed), designs * rule.m)
     fit_key, design_key, sign_key = split_key(key, 3)
     fit = find_minimum("wild_goodness_of_fit", fit_key, problem, rule, progress=progress)
     others, tuned = _draw_others(design_key, problem, rule, fit, designs)
@@ -102,6 +106,13 @@ def wild_goodness_of_fit(
         ),
     )
     return announce(test)
+
+
+def _check_room(n: int, points: int) -> None:
+    """Raises ValueError where a Gram matrix of all rows would not fit into memory."""
+    remedy = "take fewer designs, or goodness_of_fit, which needs no such matrix"
+    name = f"{n:,} observations and {points:,} points of other designs"
+    check_memory(name, _MATRICES * (n + points) ** 2, remedy)
 
 
 def _same_in_all_designs(quadrature: Quadrature) -> float:
@@ -192,7 +203,9 @@ def _take_off(
 ) -> Float[Array, "r r"]:
     """⟨k(row_i, ·) - μ, k(row_j, ·) - μ⟩ without its part along the tangents."""
     gram = k.gram(rows, rows) - embedded[:, None] - embedded[None] + norm
-    return gram - centred.T @ jnp.linalg.pinv(metric, hermitian=True) @ centred
+    alike, units = take_out_units(metric)
+    turned = centred / units[:, None]
+    return gram - turned.T @ jnp.linalg.pinv(alike, hermitian=True) @ turned
 
 
 def _coefficients(

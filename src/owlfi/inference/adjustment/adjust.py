@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
 from owlfi._tools.arrays import as_jax, take_rows
+from owlfi._tools.covariances import root_of
 from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
-from owlfi.inference.adjustment.features import Features, error_of_design
+from owlfi.inference.adjustment.features import Features, UnadjustableError, error_of_design
 from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
 from owlfi.kernels import Kernel
@@ -111,10 +112,6 @@ class Redrawn(NamedTuple):
     weights: Float[np.ndarray, "r m"]
 
 
-class TooFewDrawsError(ValueError):
-    """The accepted draws are too few for a regression."""
-
-
 class Adjusted(NamedTuple):
     """The draws, what is known of them, and what is wrong."""
 
@@ -154,7 +151,7 @@ def view_runs(
 
     count: how many are accepted.
 
-    Raises TooFewDrawsError where they are too few for a regression.
+    Raises UnadjustableError where they are too few for a regression.
     """
     views = []
     for measure, choose in sights:
@@ -171,12 +168,12 @@ def _gather_each(
 ) -> list[Cloud]:
     """Some times the accepted draws, and fewer and fewer of the nearest while they are enough.
 
-    Raises TooFewDrawsError where the accepted ones are.
+    Raises UnadjustableError where the accepted ones are.
     """
     v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
     worth = float(1 / np.sum(_weigh(found[:count], importance[:count]) ** 2))
     if worth < draws_needed(p := v.shape[1]):
-        raise TooFewDrawsError(
+        raise UnadjustableError(
             f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
             f"{count} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
             "more, accept a larger share, or leave adjust out"
@@ -198,7 +195,7 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
     centre = weights @ v
     centred = v - centre
     covariance = (centred * weights[:, None]).T @ centred
-    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(centre)))
+    root = root_of(covariance)
     return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 

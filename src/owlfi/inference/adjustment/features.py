@@ -21,6 +21,10 @@ _PLACES = 32
 _LEAST = 1e-3  # of the largest variance of a combination of features, below which it is left out
 
 
+class UnadjustableError(ValueError):
+    """What is simulated allows no adjustment."""
+
+
 class AtPlaces(eqx.Module):
     """k(place, ·): its mean over a sample is the mean embedding at each place."""
 
@@ -82,8 +86,15 @@ def combine(
     """Combinations of functions in units of their scatter over samples of n rows.
 
     observed: the mean of the functions over the data.
+
+    Raises UnadjustableError where no function varies.
     """
     sizes, directions = np.linalg.eigh(_scatter(functions, samples))
+    if sizes[-1] <= np.finfo(float).eps ** 2:
+        raise UnadjustableError(
+            f"the {samples.shape[1]} rows simulated at each of the nearest parameters are alike, "
+            "so that the noise of the data is not known; take a rule with more points m"
+        )
     kept = sizes > _LEAST * sizes[-1]
     combinations = directions[:, kept] / np.sqrt(sizes[kept] / n)
     return Features(functions, combinations, observed @ combinations)

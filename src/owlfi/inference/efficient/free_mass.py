@@ -28,6 +28,7 @@ _NOTHING = 0.3  # standard errors that a round may move theta, to be the last on
 _SETTLED = 1.0  # the same where there are no more rounds
 _NEAR = 0.1  # standard errors of a step that need not be taken
 _LEAST_MASS = 0.05
+_FARTHEST = 2.0  # on the real line of parameters with an end, one step may go
 _GUARDED = (0.8, 0.9, 0.99, 0.99, 0.99)  # of the simulations, that are near: round by round
 
 
@@ -220,5 +221,7 @@ def move_theta(
     """Theta after a step, which is straight on the real line, and its place there."""
     v = np.asarray(to_real(as_jax(theta), ends))
     slope = np.exp(np.asarray(log_slope(as_jax(v), ends)))
-    moved = as_jax(v + np.clip(step / slope, -2.0, 2.0))
+    whole_line = np.isinf(np.asarray(ends)).all(0)  # has a unit, where logarithms have none
+    most = np.where(whole_line, np.inf, _FARTHEST)
+    moved = as_jax(v + np.clip(step / slope, -most, most))
     return np.asarray(from_real(moved, ends)), moved

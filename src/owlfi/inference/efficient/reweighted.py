@@ -44,6 +44,11 @@ class Reweighted(NamedTuple):
         return np.zeros(len(self.theta), bool)
 
     @property
+    def flat(self) -> Bool[np.ndarray, " p"]:
+        """None either."""
+        return self.idle
+
+    @property
     def fitted(self) -> int:
         """How many numbers are fitted, the mass among them."""
         return len(self.theta) + 1

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from owlfi._tools.covariances import take_out_units
 from owlfi.inference.efficient.features import SCALES, Features
 from owlfi.inference.efficient.moments import Moments
 
@@ -72,10 +73,12 @@ def cross_covariance(
         found = solve_weights(weighting.invert(part), _jacobian(weighting, moments, mass, own))
         if found is None:
             return None
-        turned = found @ _jacobian(weighting, moments, mass, other)
+        jacobian = _jacobian(weighting, moments, mass, other)
+        units = take_out_units(jacobian.T @ weighting.invert(part) @ jacobian)[1]
+        turned = units[:, None] * (found @ jacobian) / units
         if np.linalg.cond(turned) > 1 / _FLAT:
             return None
-        b = np.linalg.solve(turned, found)
+        b = np.linalg.solve(turned, units[:, None] * found) / units[:, None]
         total = total + b @ seen[np.ix_(weighting.columns, weighting.columns)] @ b.T / 2
     return total
 

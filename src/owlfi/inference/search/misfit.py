@@ -48,6 +48,7 @@ def expect_squared_mmd(problem: Problem) -> Expected:
     filled = fill_rows(rows, next_rung(size))  # what is compiled serves other n
     gram = np.asarray(problem.data_kernel.gram(filled, filled))[:size, :size]
     centred = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
-    mean = np.trace(centred) / (size - 1) / n
-    variance = 2 * (centred**2).sum() / (size - 1) ** 2 / n**2
+    free = max(size - 1, 1)  # one row knows no spread
+    mean = np.trace(centred) / free / n
+    variance = 2 * (centred**2).sum() / free**2 / n**2
     return Expected(float(mean), float(variance))

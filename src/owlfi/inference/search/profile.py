@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 from scipy.special import stdtrit
 
 from owlfi._tools.arrays import as_jax
+from owlfi._tools.covariances import take_out_units
 from owlfi._tools.real_line import to_real
 from owlfi.inference.search.newton import minimise
 from owlfi.inference.search.objective import Objective, value_at
@@ -83,7 +84,8 @@ def look_at_rises(
 def _ridge_steps(sandwich: Sandwich) -> Float[np.ndarray, "p p"]:
     """Each parameter a standard error off, the others where a parabola would have them."""
     hessian, covariance = np.asarray(sandwich.hessian), np.asarray(sandwich.covariance)
-    singular = not np.isfinite(hessian).all() or np.linalg.matrix_rank(hessian) < len(hessian)
+    finite = bool(np.isfinite(hessian).all())
+    singular = not finite or np.linalg.matrix_rank(take_out_units(hessian)[0]) < len(hessian)
     inverse = np.full_like(hessian, np.nan) if singular else np.linalg.inv(hessian)
     with np.errstate(all="ignore"):
         return (np.sqrt(np.diag(covariance)) / np.diag(inverse))[:, None] * inverse

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from owlfi._tools.covariances import take_out_units
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.search.designs import Simulated
 from owlfi.inference.search.scatter import Scatter, left_over, rest_of
@@ -90,11 +91,11 @@ def _without_noise(
 
     And the share of its diagonal that is noise.
     """
-    root = jnp.linalg.cholesky(
-        metric + jnp.finfo(float).eps * jnp.trace(metric) * jnp.eye(len(metric))
-    )
-    half = jax.scipy.linalg.solve_triangular(root, noise, lower=True)
+    alike, units = take_out_units(metric)
+    scale, p = units[:, None] * units[None], len(metric)
+    root = jnp.linalg.cholesky(alike + jnp.finfo(float).eps * p * jnp.eye(p))
+    half = jax.scipy.linalg.solve_triangular(root, noise / scale, lower=True)
     relative = jax.scipy.linalg.solve_triangular(root, half.T, lower=True)
     sizes, directions = jnp.linalg.eigh((relative + relative.T) / 2)
     kept = root @ (directions * jnp.sqrt(jnp.maximum(1 - sizes, _LEAST_KEPT))[None])
-    return kept @ kept.T, jnp.diag(noise) / (jnp.diag(metric) + jnp.finfo(float).tiny)
+    return kept @ kept.T * scale, jnp.diag(noise) / (jnp.diag(metric) + jnp.finfo(float).tiny)
