@@ -95,7 +95,6 @@ def summarise_tests(tests: list[Record]) -> Record:
         "rate": rejections / len(tests),
         "interval": [interval.low, interval.high],
         "warned": float(np.mean([bool(test["warnings"]) for test in tests])),
-        "calls": float(np.median([test["calls"] for test in tests])),
         "seconds": float(np.median([test["seconds"] for test in tests])),
         "p_values": p_values.tolist(),
     }
