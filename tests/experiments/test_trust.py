@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose, assert_equal
 from owlfi.experiments import EXPERIMENTS
 from owlfi.experiments.experiment import Plan
 from owlfi.experiments.ou_and_ricker import ornstein_uhlenbeck, process_maximum_likelihood
-from owlfi.experiments.trust import counts, estimates, series, smooth
+from owlfi.experiments.trust import as_written, counts, estimates, series, smooth
 from owlfi.experiments.trust.case import Case, make_simulator
 from owlfi.experiments.trust.problems import PROBLEMS
+from owlfi.experiments.trust.written import WRITTEN
 from owlfi.measures import Normal, Uniform
 from owlfi.results.uniformity import binomial_band
 
@@ -242,3 +243,48 @@ def test_draws_of_plain_abc_cover_at_least_as_often_as_they_say(method):
     results = experiment.arrange(list(experiment.run(KEY, Plan(6))))
     assert sum(result["far"] for result in results.values()) <= 3
     assert all(result["coverage_interval"][1] >= estimates.BAND[0] for result in results.values())
+
+
+# Simulators as they are written
+
+
+def test_rows_of_written_simulators_are_of_numpy_alone_and_finite():
+    for written in WRITTEN.values():
+        x = written.observe(3)
+        assert_equal(x, written.observe(3))
+        assert np.isfinite(x).all()
+        assert np.isfinite(written.prior.log_density(jnp.array(written.theta)))
+    rate = WRITTEN["rate"]
+    x = jnp.concatenate([rate.observe(seed) for seed in range(100)])
+    assert_allclose(rate.reference(rate.prior, jnp.array(rate.theta), x), rate.theta, atol=0.02)
+
+
+def test_answers_and_p_values_of_written_simulators_are_arranged(tmp_path):
+    experiment, plan = EXPERIMENTS["trust-written"], Plan(2)
+    steps = as_written.list_steps(plan)
+    assert len(steps) == experiment.steps(plan) == 2 * 3 * len(as_written.METHODS)
+    records = []
+    for repeat, name, method in steps:
+        about = {"simulator": name, "method": method, "repeat": repeat, "seconds": 1.0}
+        theta = np.array(WRITTEN[name].theta)
+        fit = make_record(theta + 0.1, theta, reference=(theta + 0.05).tolist(), calls=7)
+        test = {"p_value": 0.3, "spread_p_value": 0.295, "warnings": [], "calls": 7}
+        records.append(about | (test if method == as_written.TEST else fit))
+    results = experiment.arrange(records)
+    assert results["claims"]["bootstrap"]["coverage"] == 1
+    assert results["claims"][as_written.TEST]["rate"] == 0
+    assert len(experiment.table(records).rows) == 3 * len(as_written.METHODS)
+    _, picture = experiment.write(tmp_path, 8, plan, records)
+    assert picture.stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_answers_about_written_simulators_are_true():
+    results = as_written.arrange(list(as_written.run(KEY, Plan(8))))
+    for name, cells in results.items():
+        assert cells.pop(as_written.TEST)["kolmogorov_smirnov"] > 0.01, name
+        plain = cells.pop(as_written.PLAIN)
+        assert plain["coverage_interval"][1] >= estimates.BAND[0], name
+        assert not plain["errors"]
+        assert plain["far"] == 0
+        check_trust(cells)

@@ -414,6 +414,18 @@ def test_a_parameter_that_changes_nothing_has_the_prior_as_its_interval():
     assert abs(estimate["mean"] - 1) < 4 * estimate.standard_errors[0] < 1
 
 
+def test_a_ridge_of_counts_along_which_other_parameters_may_move_is_said_so():
+    def count(theta, u):
+        a, b, rate = theta
+        rates = np.array([a * b, rate])
+        return poisson.ppf(u.clip(1e-12, 1 - 1e-12), rates)
+
+    prior = Prior(a=Uniform(0.5, 4), b=Uniform(0.5, 4), rate=Uniform(0.5, 10))
+    model = Simulator(count, Uniform(dim=2), prior.names, prior=prior, on_host=True)
+    estimate = fit(Problem(model, draw(model, [2.0, 1.5, 4.0], 80)))
+    assert warns(estimate, "the interval of rate may be many times too short; hold a")
+
+
 def test_an_estimate_at_the_end_of_its_prior_is_said_so():
     prior = Prior(mean=Uniform(2, 3))
     model = Simulator(lambda t, u: t[0] + u, Normal(), ["mean"], prior=prior)

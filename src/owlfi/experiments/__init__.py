@@ -31,6 +31,7 @@ _WHERE = {  # each experiment, by the name it is asked for and the module that h
     "trust-abc": "trust.methods.ABC",
     "trust-abc-adjusted": "trust.methods.ADJUSTED",
     "trust-sequential-abc": "trust.methods.SEQUENTIAL",
+    "trust-written": "trust.as_written.WRITTEN_TRUST",
     "contamination": "contamination.CONTAMINATION",
 }
 

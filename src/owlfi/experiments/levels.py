@@ -75,14 +75,15 @@ def run_test(key: Key[Array, ""], repeat: int, model: str, m: int, way: str) -> 
 def arrange(records: list[Record]) -> list[Record]:
     """By model, m and way: how uniform the p-values are, and how many reject."""
     return [
-        {"model": model, "m": m, "way": way, **_summarise(tests)}
+        {"model": model, "m": m, "way": way, **summarise_tests(tests)}
         for model, of_model in group(records, "model").items()
         for m, of_points in group(of_model, "m").items()
         for way, tests in group(of_points, "way").items()
     ]
 
 
-def _summarise(tests: list[Record]) -> Record:
+def summarise_tests(tests: list[Record]) -> Record:
+    """How uniform the p-values of a cell are, and how many reject."""
     p_values = np.array([test["p_value"] for test in tests])
     spread = np.array([test["spread_p_value"] for test in tests])
     rejections = int((p_values <= LEVEL).sum())

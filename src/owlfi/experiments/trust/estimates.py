@@ -53,22 +53,31 @@ def fit_one(key: Key[Array, ""], name: str, number: int, fit: Fit | None = None)
 
     fit: the method, `minimum_distance` where left out.
     """
+    data_key, fit_key = split_keys(key, name, number)
     case = PROBLEMS[name]
-    place = crc32(name.encode())  # whatever other problems there are
-    own = jax.random.fold_in(jax.random.fold_in(key, place), number)
-    data_key, fit_key = jax.random.split(own)
-    x = case.observe(data_key)
+    about = {"problem": name, "number": number}
+    return about | fit_rows(fit_key, case, case.observe(data_key), fit or fit_minimum)
+
+
+def split_keys(key: Key[Array, ""], name: str, number: int) -> Key[Array, " 2"]:
+    """Of the data and of the fit, whatever other problems there are."""
+    place = crc32(name.encode())
+    return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, place), number))
+
+
+def fit_rows(key: Key[Array, ""], case: Case, x: Array | np.ndarray, fit: Fit) -> Record:
+    """What a method finds in the rows x, or the error that it raises."""
     begin = time.perf_counter()
     try:
-        found = (fit or _fit)(fit_key, case.pose(x), case)
+        found = fit(key, case.pose(x), case)
     except Exception as error:  # whatever it is, a user would have seen it
         found = {"error": f"{type(error).__name__}: {error}"}
     seconds = time.perf_counter() - begin
-    about = {"problem": name, "number": number, "reference": case.refer(x), "seconds": seconds}
-    return about | found
+    return {"reference": case.refer(x), "seconds": seconds} | found
 
 
-def _fit(key: Key[Array, ""], problem: Problem, case: Case) -> Record:
+def fit_minimum(key: Key[Array, ""], problem: Problem, case: Case) -> Record:
+    """By `minimum_distance`."""
     with keep_quiet():
         return read_result(minimum_distance(key, problem, case.rule, whiten=case.whiten))
 
@@ -86,11 +95,12 @@ def read_result(result: Distribution) -> Record:
 def arrange(records: list[Record]) -> dict[str, Record]:
     """By problem: errors, what the reference's are, coverage, and how many are off or warned."""
     return {
-        name: _summarise(PROBLEMS[name], part) for name, part in group(records, "problem").items()
+        name: summarise(PROBLEMS[name], part) for name, part in group(records, "problem").items()
     }
 
 
-def _summarise(case: Case, records: list[Record]) -> Record:
+def summarise(case: Case, records: list[Record]) -> Record:
+    """Of the fits of one problem."""
     fitted = [r for r in records if "error" not in r]
     silent = [r for r in fitted if not r["warnings"]]
     truth = np.array(case.theta)
@@ -167,7 +177,7 @@ def table(records: list[Record]) -> Table:
             "calls",
             "seconds",
         ),
-        [(name, *_format(result)) for name, result in arrange(records).items()],
+        [(name, *format_fits(result)) for name, result in arrange(records).items()],
         "RMSE of all fits in units of the prior's standard deviation, mean over the parameters. "
         f"Coverage and those more than {FAR:g} standard errors off are of results without a "
         f"warning. Calls and seconds are medians. {_pool(records)}",
@@ -185,7 +195,8 @@ def _pool(records: list[Record]) -> str:
     return f"Warned in all: {share_warned(records):.1%}, not counting {', '.join(doubts)}."
 
 
-def _format(result: Record) -> tuple[str, ...]:
+def format_fits(result: Record) -> tuple[str, ...]:
+    """What a table says of the fits of one problem."""
     low, high = result["coverage_interval"]
     covered = "" if result["coverage"] is None else f"{result['coverage']:.0%}"
     return (
@@ -204,24 +215,25 @@ def picture(records: list[Record]) -> Figure:
     results = arrange(records)
     figure = Figure(figsize=(8.4, 0.8 + 0.26 * len(results)))
     left, right = figure.subplots(1, 2, sharey=True)
-    _draw_coverage(left, list(results.values()))
+    draw_coverage(left, results)
     ratios = [result.get("over_reference", np.nan) for result in results.values()]
     right.plot(ratios, range(len(ratios)), "o", markersize=4)
     right.axvline(1, color="0.5", linestyle=":")
     right.set(xlabel="RMSE / RMSE of maximum likelihood", xscale="log")
-    left.set_yticks(range(len(results)), list(results), fontsize=8)
-    left.invert_yaxis()
     return figure
 
 
-def _draw_coverage(axes: Axes, results: list[Record]) -> None:
+def draw_coverage(axes: Axes, results: dict[str, Record]) -> None:
+    """A line for each problem, from the top."""
     axes.axvspan(*BAND, color="0.9")
     axes.axvline(LEVEL, color="0.5", linestyle=":")
-    for place, result in enumerate(results):
+    for place, result in enumerate(results.values()):
         if result["coverage"] is not None:
             axes.plot(result["coverage_interval"], [place, place], color="C0")
             axes.plot(result["coverage"], place, "o", color="C0", markersize=4)
     axes.set(xlabel=f"share of {LEVEL:.0%} intervals that cover", xlim=(-0.02, 1.02))
+    axes.set_yticks(range(len(results)), list(results), fontsize=8)
+    axes.invert_yaxis()
 
 
 TRUST = Experiment(

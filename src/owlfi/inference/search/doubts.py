@@ -30,6 +30,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *tell_ends(stage, theta, errors),
         *_tell_excluded(stage, found),
         *tell_undetermined(stage, theta, *found.reach),
+        *_tell_unfollowed(stage, theta, found),
         *_tell_coarse(stage, found),
         *_tell_rippled(stage, found),
         *_tell_misfit(stage, found),
@@ -87,16 +88,37 @@ def tell_undetermined(
     stage: Stage, theta: np.ndarray, below: np.ndarray, above: np.ndarray
 ) -> tuple[str, ...]:
     """Of parameters whose 90% interval extends about as far as the prior."""
-    prior = stage.problem.prior
-    low = np.maximum(theta - below, np.asarray(prior.bounds[0]))
-    high = np.minimum(theta + above, np.asarray(prior.bounds[1]))
-    loose = ~(high - low < _UNDETERMINED * np.asarray(stage.widths))
-    names = [name for name, far in zip(prior.names, loose, strict=True) if far]
+    names = _name_undetermined(stage, theta, below, above)
     if not names:
         return ()
     return (
         f"the data hardly determine {', '.join(names)}: the interval is about as wide as the "
         "prior; hold it with simulator.fix(...), or observe what depends on it",
+    )
+
+
+def _name_undetermined(
+    stage: Stage, theta: np.ndarray, below: np.ndarray, above: np.ndarray
+) -> list[str]:
+    prior = stage.problem.prior
+    low = np.maximum(theta - below, np.asarray(prior.bounds[0]))
+    high = np.minimum(theta + above, np.asarray(prior.bounds[1]))
+    loose = ~(high - low < _UNDETERMINED * np.asarray(stage.widths))
+    return [name for name, far in zip(prior.names, loose, strict=True) if far]
+
+
+def _tell_unfollowed(stage: Stage, theta: np.ndarray, found: Assessed) -> tuple[str, ...]:
+    """Along a ridge other parameters move, too; only where slopes tell is its profile followed."""
+    flat = _name_undetermined(stage, theta, *found.reach)
+    others = [name for name in stage.problem.prior.names if name not in flat]
+    known = np.isfinite(np.diag(np.asarray(found.errors.sandwich.covariance)))
+    ridge = [name for name in flat if known[stage.problem.prior.names.index(name)]]  # none is idle
+    if not (found.way.rough and ridge and others):
+        return ()
+    return (
+        f"the simulations jump with theta, so that nothing followed {', '.join(ridge)} away from "
+        f"the estimate: the interval of {', '.join(others)} may be many times too short; hold "
+        f"{ridge[0]} with simulator.fix(...), or see which parameters rejection_abc finds as near",
     )
 
 
