@@ -29,7 +29,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *describe_search(stage, wide, found, starts),
         *tell_ends(stage, theta, errors),
         *_tell_excluded(stage, found),
-        *tell_undetermined(stage, theta, *found.reach),
+        *_tell_unknown(stage, theta, found),
         *_tell_coarse(stage, found),
         *_tell_rippled(stage, found),
         *_tell_misfit(stage, found),
@@ -43,7 +43,7 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
         *stage.problem.warnings,
         *stage.quadrature.warnings,
         *_tell_interrupted(wide),
-        *_tell_converged(found),
+        *_tell_converged(wide, found),
         *_tell_other_minima(stage, wide, found),
         *_tell_failed(found, starts),
     )
@@ -52,7 +52,7 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
 def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
     if allowed := is_short():
         return (
-            f"max_calls = {allowed:,} ended the work after searches: {len(wide.landings)}; other "
+            f"max_calls = {allowed:,} ended the work after searches: {wide.searches}; other "
             "minima, better weights or the true ends of intervals may be missing; allow more",
         )
     if not wide.interrupted:
@@ -60,7 +60,12 @@ def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
     return (f"interrupted after {len(wide.landings)} searches; run it again to search on",)
 
 
-def _tell_converged(found: Assessed) -> tuple[str, ...]:
+def _tell_converged(wide: Wide, found: Assessed) -> tuple[str, ...]:
+    if not wide.searches:
+        return (
+            "no search could be made: the estimate is the nearest of the starts to the data; allow "
+            "more calls, or take a rule with fewer points m",
+        )
     if bool(found.landing.minimum.converged):
         return ()
     return ("the search did not converge; allow more steps=, starts= or a narrower prior",)
@@ -97,6 +102,16 @@ def tell_undetermined(
     return (
         f"the data hardly determine {', '.join(names)}: the interval is about as wide as the "
         "prior; hold it with simulator.fix(...), or observe what depends on it",
+    )
+
+
+def _tell_unknown(stage: Stage, theta: np.ndarray, found: Assessed) -> tuple[str, ...]:
+    """Of errors: those of parameters that the data do not tell, or of all."""
+    if found.errors.known:
+        return tell_undetermined(stage, theta, *found.reach)
+    return (
+        "the calls ended before the errors: none are known, and intervals are as wide as the "
+        "prior; allow more, or take a rule with fewer points m",
     )
 
 
