@@ -24,7 +24,7 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts, coarsen, compare_starts
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
 from owlfi.inference.search.whitening import whiten_data, whitening_rows
-from owlfi.inference.search.widely import Wide, search_widely
+from owlfi.inference.search.widely import Wide, search_widely, stay_at_best
 from owlfi.inference.thrift import (
     afford_points,
     afford_starts,
@@ -173,7 +173,7 @@ def find_minimum(
     steps = as_count("steps", steps)
     as_truth("whiten", whiten)
     asked, tight = rule.m, plan_calls()
-    rule = afford_points(rule, problem, starts, whole=whole)
+    rule, whole = afford_points(rule, problem, starts, whole=whole)
     with show_bars(progress), use_one_blas_thread() if rule.m <= _SMALL else nullcontext():
         quadrature_key, start_key, design_key = split_key(key, 3)
         begin_step("Weights")
@@ -184,13 +184,13 @@ def find_minimum(
         )
         compared = afford_starts(rule.m, starts)
         tried = compare_starts(start_key, problem, first.objective, first.quadrature, compared)
-        way, looked = _choose_way(first, tried, steps)
+        way, looked, seen = _choose_way(first, tried, steps)
         if way.rough and tight:  # which takes more
-            rule = afford_points(rule, problem, starts, rough=True, whole=whole)
+            rule, whole = afford_points(rule, problem, starts, rough=True, whole=whole)
             first = Stage(problem, rule.quadrature(quadrature_key, problem))
         begin_step("Search")
         with keep_back(_later_calls(way, first.objective, whole)):
-            wide = search_widely(first, way, tried, refined)
+            wide = search_widely(first, way, tried, refined) if seen else stay_at_best(tried)
             last, best, more = _adapt(first, rule, way, wide.best, start_key, whiten, retune)
         begin_step("Standard errors")
         with keep_back(refinement_calls(way, last.objective, whole)):
@@ -234,13 +234,18 @@ def _later_calls(way: Way, objective: Objective, whole: bool) -> int:
     return way.error_calls(objective, DESIGNS)
 
 
-def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int]:
-    """Along slopes where they tell how simulations change, and the calls of the look."""
+def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int, bool]:
+    """Along slopes where these tell how simulations change, the calls of the look, and if it was."""
     nearest = as_jax(np.asarray(starts.thetas)[0])
-    rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
+    try:
+        rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
+    except OutOfCallsError:
+        if not is_tight():
+            raise
+        return BySlopes(steps), 0, False
     if rough:
         tell_rough()
-    return ByRegression(steps) if rough else BySlopes(steps), looked
+    return ByRegression(steps) if rough else BySlopes(steps), looked, True
 
 
 def _adapt(

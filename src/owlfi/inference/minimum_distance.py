@@ -16,7 +16,7 @@ from owlfi.inference.efficient.doubts import SHORT
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
 from owlfi.inference.expected_calls import expect_fit
 from owlfi.inference.fit import Fit, find_minimum, settle_errors
-from owlfi.inference.refined_fit import refine_fit
+from owlfi.inference.refined_fit import can_refine, refine_fit
 from owlfi.inference.search.newton import STEPS
 from owlfi.inference.thrift import least_fit
 from owlfi.problem.problem import Problem
@@ -96,8 +96,7 @@ def minimum_distance(
         whole=discrepancy == "mmd",
         progress=progress,
     )
-    known = fit.assessed.errors.known or fit.assessed.errors.later
-    if discrepancy == "efficient" and known:
+    if discrepancy == "efficient" and can_refine(fit):
         return announce(_refine(key, fit, progress))
     short = (SHORT,) if discrepancy == "efficient" else ()
     return announce(replace(_describe(fit), warnings=(*fit.warnings, *short)))

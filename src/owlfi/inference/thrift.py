@@ -15,13 +15,15 @@ from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS
 from owlfi.problem.simulator import Simulator
-from owlfi.problem.spending import calls_left, is_short, is_tight, tell_less
+from owlfi.problem.spending import calls_allowed, calls_left, is_tight
 
 LEAST_POINTS = 8
 _FEWER = (1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, LEAST_POINTS)
 _LEAST_STARTS = 8
 _COMPARED = 0.2  # of the calls, for starts
 _LEAST_DESIGNS = 2
+_PATIENCE = 2  # times what an estimate takes, as observations that do not fit ask for another ...
+_ENOUGH = 48  # ... which is worth more than points beyond these
 _STEPS = 2 * USUAL_STEPS  # as those that run out have nothing else
 
 
@@ -40,31 +42,36 @@ def afford_starts(m: int, starts: int) -> int:
 
 def afford_points(
     rule: Rule, problem: Problem, starts: int, *, rough: bool | None = None, whole: bool
-) -> Rule:
+) -> tuple[Rule, bool]:
     """The rule, with fewer points where the calls that are left do not do for a whole fit.
 
     rough: whether it goes by regression; None before anything is simulated.
+    whole: whether errors are those of the fit. They are, too, where no number of points leaves
+        calls for the efficient discrepancy.
     """
     if not is_tight():
-        return rule
-    for m in (rule.m, *(size for size in _FEWER if size < rule.m)):
+        return rule, whole
+    sizes = [rule.m, *(size for size in _FEWER if size < rule.m)]
+    plans = [(times, m, False) for times in (_PATIENCE, 1) for m in sizes if not whole]
+    plans += [(1, m, True) for m in sizes]
+    fewer = rule
+    for times, m, plain in plans:
         fewer = rule if m == rule.m else rule.fewer(m)
         begun = 0 if rough is not None else _begin_calls(fewer, problem, starts)
-        search = _search_calls(problem.simulator, m, bool(rough))
-        later = later_calls(problem.simulator, m, bool(rough), whole)
-        if begun + search + later <= calls_left():
-            break
-    return fewer
+        once = _search_calls(problem.simulator, m, bool(rough))
+        once += later_calls(problem.simulator, m, bool(rough), plain)
+        if m >= _ENOUGH * (times > 1) and begun + times * once <= calls_left():
+            return fewer, plain
+    return fewer, True
 
 
 def tell_fewer(asked: int, used: int) -> tuple[str, ...]:
     """Of points that could not be paid."""
     if asked == used:
         return ()
-    tell_less()
     return (
-        f"max_calls = {is_short():,} do not do for m = {asked} points, and the fit is on {used}; "
-        "allow more, or take a rule with fewer points",
+        f"max_calls = {calls_allowed():,} do not do for m = {asked} points, and the fit is on "
+        f"{used}; allow more, or take a rule with fewer points",
     )
 
 
@@ -77,9 +84,10 @@ def refinement_calls(way: Way, objective: Objective, whole: bool) -> int:
 
 def later_calls(simulator: Simulator, m: int, rough: bool, whole: bool) -> int:
     """What a search leaves for what comes after it."""
-    if not whole:
-        return (0 if rough else strays_calls(m)) + least_calls(simulator, m, rough)
-    return _LEAST_DESIGNS * m if rough else designs_calls(simulator, m, _LEAST_DESIGNS)
+    refined = 0 if whole else least_calls(simulator, m, rough)
+    if rough:
+        return _LEAST_DESIGNS * m + refined
+    return designs_calls(simulator, m, _LEAST_DESIGNS) if whole else strays_calls(m) + refined
 
 
 def _begin_calls(rule: Rule, problem: Problem, starts: int) -> int:

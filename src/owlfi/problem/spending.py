@@ -145,6 +145,12 @@ def calls_left() -> float:
     return now.most - now.kept_back - now.spent
 
 
+def calls_allowed() -> int:
+    """The `max_calls` of the method that runs; 0 without."""
+    now = _NOW.get()
+    return 0 if now is None else now.most or 0
+
+
 def tell_less() -> None:
     """That something which was asked for is left out, as calls do not do for it."""
     now = _NOW.get()

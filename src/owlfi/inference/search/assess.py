@@ -254,11 +254,10 @@ def _measure_errors(
     key: Key[Array, ""], rule: Rule, stage: Stage, way: Way, landing: Landing, whole: bool
 ) -> Errors:
     """The same as far as calls do for it; wider, where they did not do for the search."""
-    if is_tight() and not whole:
+    if is_tight() and not (whole or way.rough):
         theta, designs = landing.minimum.theta, redraw(key, rule, stage, FEW_DESIGNS)
-        strays = NO_ROWS if way.rough else look_for_strays(stage.objective, theta, designs)
-        able = not way.rough or landing.scatter is not None
-        return unknown_errors(stage, strays)._replace(later=able)
+        strays = look_for_strays(stage.objective, theta, designs)
+        return unknown_errors(stage, strays)._replace(later=True)
     try:
         found = measure_errors(key, rule, stage, way, landing)
     except OutOfCallsError:

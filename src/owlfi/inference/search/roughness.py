@@ -24,7 +24,7 @@ _TRIALS = 6
 _MOST = 0.25  # of a change, that derivatives may fail to tell
 _VISIBLE = 4.0  # times the squared error of both samples
 _ROUNDING = 1e-13
-_SCARCE = 8  # points
+_SCARCE, _USUAL = 8, 32  # points
 
 
 def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int]:
@@ -34,14 +34,15 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     see: at a distance that matters, what is smooth is straight. Steps that lead nowhere, as from a
     place where nearly all counts are 0, are made longer.
     """
-    few = look_points(objective.m)
-    objective = objective if few == objective.m else _thin(objective, few)
+    asked, few = objective.m, look_points(objective.m)
+    objective = objective if few == asked else _thin(objective, few)
     afford(1, look_calls(objective.simulator, few, most=False))
     rows, error = _look(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
     m, n = objective.m, objective.n
-    visible = _VISIBLE * (1 + m / n) * float(error)
+    usual = max(m, _USUAL) if few < asked else m  # few points see less, and bend no less
+    visible = _VISIBLE * (1 + usual / n) * float(error) * (m / usual)
     widths, calls = np.asarray(objective.widths), rows.calls
     steps = _FIRST_STEP * widths
     for _ in range(_TRIALS):

@@ -54,15 +54,17 @@ def search_widely(stage: Stage, way: Way, starts: Starts, refined: int) -> Wide:
             raise
         interrupted = True
     calls += sum(int(landing.minimum.calls) for landing in landings)
-    ordered = sorted(landings, key=_value) or [_stay(starts)]
-    return Wide(tuple(ordered), calls, interrupted, len(landings))
+    if not landings:
+        return stay_at_best(starts)._replace(calls=calls)
+    return Wide(tuple(sorted(landings, key=_value)), calls, interrupted, len(landings))
 
 
-def _stay(starts: Starts) -> Landing:
-    """At the best start."""
+def stay_at_best(starts: Starts) -> Wide:
+    """Without a search."""
     theta, value = as_jax(np.asarray(starts.thetas)[0]), as_jax(np.float64(starts.value))
     none, no = as_jax(np.int64(0)), as_jax(np.bool_(False))
-    return Landing(Minimum(theta, value, none, no, theta[None], value[None]))
+    landing = Landing(Minimum(theta, value, none, no, theta[None], value[None]))
+    return Wide((landing,), 0, True, 0)
 
 
 def _scout(
