@@ -235,7 +235,7 @@ def _later_calls(way: Way, objective: Objective, whole: bool) -> int:
 
 
 def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int, bool]:
-    """Along slopes where these tell how simulations change, the calls of the look, and if it was."""
+    """Along slopes where they tell how simulations change; calls of the look, if there was one."""
     nearest = as_jax(np.asarray(starts.thetas)[0])
     try:
         rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
