@@ -10,7 +10,7 @@ from owlfi.inference.search.roughness import look_calls, look_points
 from owlfi.inference.search.starts import comparison_points
 from owlfi.inference.search.strays import strays_calls
 from owlfi.inference.search.tangent import designs_calls
-from owlfi.inference.search.ways import LEAST_ROUNDS, USUAL_STEPS, Way, walk_calls
+from owlfi.inference.search.ways import USUAL_ROUNDS, USUAL_STEPS, Way, walk_calls
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import CHECK_CALLS
@@ -99,5 +99,5 @@ def _begin_calls(rule: Rule, problem: Problem, starts: int) -> int:
 
 def _search_calls(simulator: Simulator, m: int, rough: bool) -> int:
     if rough:
-        return walk_calls(len(simulator.parameters), m, 1, LEAST_ROUNDS)
+        return walk_calls(len(simulator.parameters), m, 1, USUAL_ROUNDS)
     return simulator.search_calls(m, _STEPS)

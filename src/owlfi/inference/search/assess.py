@@ -18,6 +18,7 @@ from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import coarsen
 from owlfi.inference.search.strays import FEW_DESIGNS, NO_ROWS, find_strays, look_for_strays
 from owlfi.inference.search.ways import ByRegression, BySlopes, Calls, Landing, Way
+from owlfi.inference.search.widely import is_doubtful
 from owlfi.problem.rules import Rule
 from owlfi.problem.spending import OutOfCallsError, calls_left, is_tight, keep_back
 
@@ -25,6 +26,7 @@ _RIPPLED = 0.5  # of the slopes
 _NO_CALLS = Calls(0, 0)
 DESIGNS = 6
 """Of the same kind, that are simulated at an estimate."""
+_NEAR = 3.0  # standard errors to a minimum, beyond which a parabola tells little of the way there
 _ROOM = 0.5  # of the way to a bound, that a shift may go
 _RUNGS = (4.0, 2.0, 1.0)  # back up the ladder, where a search went astray
 
@@ -264,9 +266,12 @@ def _measure_errors(
         if not is_tight():
             raise
         return unknown_errors(stage)
-    if is_tight() and not bool(landing.minimum.converged):
+    if not is_tight() or bool(landing.minimum.converged):
+        return found
+    far = np.maximum(np.asarray(found.sandwich.moved), np.asarray(found.sandwich.coarseness))
+    if far.max() < _NEAR and not is_doubtful(stage, landing):  # not where NaN
         return found._replace(sandwich=widen(found.sandwich))
-    return found
+    return unknown_errors(stage)
 
 
 def unknown_errors(stage: Stage, strays: Int[np.ndarray, " k"] = NO_ROWS) -> Errors:

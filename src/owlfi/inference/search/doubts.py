@@ -110,8 +110,8 @@ def _tell_unknown(stage: Stage, theta: np.ndarray, found: Assessed) -> tuple[str
     if found.errors.known:
         return tell_undetermined(stage, theta, *found.reach)
     return (
-        "the calls ended before the errors: none are known, and intervals are as wide as the "
-        "prior; allow more, or take a rule with fewer points m",
+        "the calls ended before errors could be told: none are known, and intervals are as wide as "
+        "the prior; allow more, or take a rule with fewer points m",
     )
 
 

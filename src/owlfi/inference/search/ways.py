@@ -46,8 +46,6 @@ _WIDENED, _WIDER = 2, 1.6  # how often, and how much wider each time
 _INSIDE = 0.99  # of the minima of other weightings of the data
 USUAL_STEPS, USUAL_ROUNDS = 5, 3
 """Of a search by slopes, and by regression."""
-LEAST_ROUNDS = 2
-"""The same where calls are scarce."""
 SCOUTS, SCOUT_POINTS = 3, 64
 """For each search on all points, and on how many they search."""
 
