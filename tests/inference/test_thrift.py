@@ -1,6 +1,7 @@
 """Fits with few calls: an answer with what is known of it, however few they are."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -70,8 +71,8 @@ def test_rough_simulators_have_fewer_points():
 
 
 def test_slopes_to_one_side_are_those_to_both():
-    rows, v = lambda v: np.array([[np.sin(v[0]) * v[1]]]), np.array([0.3, 2.0])
-    width = np.ones(2)
+    rows, v = lambda v: jnp.array([[jnp.sin(v[0]) * v[1]]]), jnp.array([0.3, 2.0])
+    width = jnp.ones(2)
     both, once = (
         r.slopes(rows, v, width, lambda _: True, None) for r in (OnHost(), OnHostThriftily())
     )
