@@ -12,11 +12,11 @@ import numpy as np
 import owlfi
 from benchmarks.compare.peer import LEVEL, Answer, Peer, from_draws
 from benchmarks.compare.tasks import SpentError, Task
-from owlfi.inference.efficient.refine import expect_refinement
-from owlfi.inference.fit import expect_fit
+from owlfi.inference.expected_calls import expect_fit
 
 _OPTIONS: dict[str, Any] = {"starts": 8, "refined": 1}  # those of `owlfi reproduce efficiency`
-_SIZES = (512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8)
+_MOST = 512
+_SIZES = (_MOST, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8)
 _PLANNED = 0.45  # of the budget: searches take up to about twice the steps that are expected
 _DRAWS, _PLANNED_DRAWS = (200, 100, 50, 25), 100
 _STEPS = 3  # of the search for a draw
@@ -31,8 +31,8 @@ class MinimumDistance(Peer):
         self.name = f"owlfi {kind}{', black box' * black_box}"
         self.about = (
             f'`minimum_distance(discrepancy="{discrepancy}", starts=8, refined=1, whiten=d > 1, '
-            f"max_calls=budget)` with `VStatistic(m, sobol)`, m from 8 to 512, the largest with "
-            f"which the expected calls are at most {_PLANNED:.0%} of the budget"
+            f"max_calls=budget)` with `VStatistic({_MOST}, sobol)`, or as many of these points as "
+            "the budget does for"
         )
         if black_box:
             self.about += "; without derivatives: it differences, and all rows are calls"
@@ -42,18 +42,12 @@ class MinimumDistance(Peer):
 
     def infer(self, task: Task, x: np.ndarray, budget: int, seed: int) -> Answer:
         problem = (_close(task) if self.black_box else task).pose(x)
-        rule = _choose_rule(lambda rule: self._expect(rule, problem), budget)
-        whiten = problem.observed.shape[1] > 1
-        options = {"discrepancy": self.discrepancy, "whiten": whiten, **_OPTIONS}
-        found = _run_within(budget, owlfi.minimum_distance, seed, problem, rule, **options)
-        low, high = found.interval(LEVEL)
-        calls = budget if any("calls ended" in text for text in found.warnings) else found.calls
-        ends = map(np.asarray, (found.theta, low, high))
-        return Answer(*ends, int(calls), int(found.gradient_calls))
-
-    def _expect(self, rule: Any, problem: Any) -> int:
-        more = expect_refinement(rule.m, problem) if self.discrepancy == "efficient" else 0
-        return expect_fit(rule, problem, **_OPTIONS) + more
+        options = {"discrepancy": self.discrepancy, "max_calls": budget, **_OPTIONS}
+        options["whiten"] = problem.observed.shape[1] > 1
+        rule = owlfi.VStatistic(_MOST, owlfi.sobol)
+        found = _run(owlfi.minimum_distance, seed, problem, rule, **options)
+        theta, low, high = map(np.asarray, (found.theta, *found.interval(LEVEL)))
+        return Answer(theta, low, high, int(found.calls), int(found.gradient_calls))
 
 
 class Bootstrap(Peer):
@@ -81,24 +75,13 @@ class Bootstrap(Peer):
         raise SpentError(f"{found.calls:,} calls for {draws} draws")
 
 
-def _run_within(
-    budget: int, method: Callable[..., Any], seed: int, problem: Any, rule: Any, **options: Any
-) -> Any:
-    """With max_calls=budget; without it where that makes no difference, which is faster."""
-    if rule.m > _SIZES[-1]:
-        found = _run(method, seed, problem, rule, **options)
-        if found.calls <= budget:
-            return found
-    return _run(method, seed, problem, rule, max_calls=budget, **options)
-
-
 def _run(method: Callable[..., Any], seed: int, problem: Any, rule: Any, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return method(jax.random.key(seed), problem, rule, **options)
 
 
-def _choose_rule(expect: Callable[[Any], int], budget: int, least: int = 8) -> owlfi.VStatistic:
+def _choose_rule(expect: Callable[[Any], int], budget: int, least: int) -> owlfi.VStatistic:
     rules = [owlfi.VStatistic(m, owlfi.sobol) for m in _SIZES if m >= least]
     fitting = (rule for rule in rules if expect(rule) <= _PLANNED * budget)
     return next(fitting, rules[-1])

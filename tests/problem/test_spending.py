@@ -126,11 +126,12 @@ def test_a_search_that_runs_out_keeps_the_best_it_came_to():
     options = {"starts": 4, "refined": 1}
     with keep_quiet():
         whole = owlfi.minimum_distance(jax.random.key(1), problem, rule, **options)
-        part = owlfi.minimum_distance(jax.random.key(1), problem, rule, max_calls=1100, **options)
-    assert part.calls <= 1100 < whole.calls
+        part = owlfi.minimum_distance(jax.random.key(1), problem, rule, max_calls=240, **options)
+    assert part.calls <= 240 < whole.calls
     assert not part.converged
-    assert "max_calls = 1,100 ended the work" in part.warnings[0]
+    assert any("max_calls = 240 ended the work" in sentence for sentence in part.warnings)
     assert part.squared_mmd < 4 * max(whole.squared_mmd, 0.01)
+    assert (np.abs(part.theta - whole.theta) < 3 * np.asarray(part.standard_errors)).all()
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.013, False), (0.5, True)])

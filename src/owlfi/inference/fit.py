@@ -11,7 +11,7 @@ from owlfi._tools.blas import use_one_blas_thread
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import fold_key, split_key
 from owlfi._tools.progress import begin_step, show_bars
-from owlfi.inference.search.assess import DESIGNS, Assessed, assess
+from owlfi.inference.search.assess import DESIGNS, Assessed, assess, leave_unknown
 from owlfi.inference.search.doubts import describe_fit, describe_search
 from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
@@ -23,14 +23,40 @@ from owlfi.inference.search.scatter import Scatter
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts, coarsen, compare_starts
 from owlfi.inference.search.ways import ByRegression, BySlopes, Landing, Way
-from owlfi.inference.search.whitening import whiten_data
-from owlfi.inference.search.widely import search_widely
+from owlfi.inference.search.whitening import whiten_data, whitening_rows
+from owlfi.inference.search.widely import Wide, search_widely, stay_at_best
+from owlfi.inference.thrift import (
+    afford_points,
+    afford_starts,
+    later_calls,
+    refinement_calls,
+    tell_fewer,
+)
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.spending import OutOfCallsError, calls_made, keep_back, tell_rough
+from owlfi.problem.spending import (
+    OutOfCallsError,
+    afford,
+    calls_made,
+    is_tight,
+    keep_back,
+    plan_calls,
+    tell_rough,
+)
 from owlfi.weights.data_grams import are_enough
 
 _SMALL = 1024  # points, whose matrices one thread solves as soon as several
+
+
+class Begun(NamedTuple):
+    """What a fit began with."""
+
+    rule: Rule
+    """Perhaps of fewer points than were asked for."""
+    fewer: tuple[str, ...]
+    """A word where they are."""
+    tried: Starts
+    wide: Wide
 
 
 class Fit(NamedTuple):
@@ -43,6 +69,8 @@ class Fit(NamedTuple):
     gradient_calls: int
     trace: tuple[Float[Array, "t p"], Float[Array, " t"]]
     """The way to the minimum: thetas, and the squared MMD as the search saw it."""
+    begun: Begun
+    """Where its search came from."""
     warnings: tuple[str, ...] = ()
     """What is wrong with it, for the results of all methods that begin here."""
     search_warnings: tuple[str, ...] = ()
@@ -149,6 +177,8 @@ def find_minimum(
     starts, refined = as_count("starts", starts), as_count("refined", refined)
     steps = as_count("steps", steps)
     as_truth("whiten", whiten)
+    asked, tight = rule.m, plan_calls()
+    rule, whole = afford_points(rule, problem, starts, whole=whole)
     with show_bars(progress), use_one_blas_thread() if rule.m <= _SMALL else nullcontext():
         quadrature_key, start_key, design_key = split_key(key, 3)
         begin_step("Weights")
@@ -157,16 +187,25 @@ def find_minimum(
         checked = problem.check_determined(
             problem.prior.starts(start_key, starts), first.quadrature
         )
-        tried = compare_starts(start_key, problem, first.objective, first.quadrature, starts)
-        way, looked = _choose_way(first, tried, steps)
+        compared = afford_starts(rule.m, starts)
+        tried = compare_starts(start_key, problem, first.objective, first.quadrature, compared)
+        way, looked, seen = _choose_way(first, tried, steps)
+        if way.rough and tight:  # which takes more
+            rule, whole = afford_points(rule, problem, starts, rough=True, whole=whole)
+            first = Stage(problem, rule.quadrature(quadrature_key, problem))
         begin_step("Search")
-        with keep_back(way.error_calls(first.objective, DESIGNS)):
-            wide = search_widely(first, way, tried, refined)
+        with keep_back(_later_calls(way, first.objective, whole)):
+            wide = search_widely(first, way, tried, refined) if seen else stay_at_best(tried)
             last, best, more = _adapt(first, rule, way, wide.best, start_key, whiten, retune)
         begin_step("Standard errors")
-        found = assess(design_key, rule, last, way, best, whole=whole)
+        with keep_back(refinement_calls(way, last.objective, whole)):
+            if wide.searches:
+                found = assess(design_key, rule, last, way, best, whole=whole)
+            else:
+                found = leave_unknown(last, way, best)
         spent = wide.calls + more + found.calls.search
         beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
+        fewer = tell_fewer(asked, rule.m)
         return Fit(
             last,
             found,
@@ -174,18 +213,44 @@ def find_minimum(
             max(spent + beside, calls_made()),
             0 if found.way.rough else problem.simulator.derivative_calls(spent),
             _join_traces(first, wide.best, last, found.landing),
-            describe_fit(last, wide, found, tried),
-            describe_search(last, wide, found, tried),
+            Begun(rule, fewer, tried, wide),
+            (*fewer, *describe_fit(last, wide, found, tried)),
+            (*fewer, *describe_search(last, wide, found, tried)),
         )
 
 
-def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int]:
-    """Along slopes where they tell how simulations change, and the calls of the look."""
+def settle_errors(key: Key[Array, ""], fit: Fit) -> Fit:
+    """With the errors that were left to another discrepancy, which did not find its own."""
+    if not fit.assessed.errors.later:
+        return fit
+    (rule, fewer, tried, wide), (way, landing, *_) = fit.begun, fit.assessed
+    found = assess(split_key(key, 3)[2], rule, fit.stage, way, landing)
+    return fit._replace(
+        assessed=found,
+        calls=max(fit.calls, calls_made()),
+        warnings=(*fewer, *describe_fit(fit.stage, wide, found, tried)),
+    )
+
+
+def _later_calls(way: Way, objective: Objective, whole: bool) -> int:
+    """Of what comes after a search, that it leaves them for."""
+    if is_tight():
+        return later_calls(objective.simulator, objective.m, way.rough, whole)
+    return way.error_calls(objective, DESIGNS)
+
+
+def _choose_way(stage: Stage, starts: Starts, steps: int) -> tuple[Way, int, bool]:
+    """Along slopes where they tell how simulations change; calls of the look, if there was one."""
     nearest = as_jax(np.asarray(starts.thetas)[0])
-    rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
+    try:
+        rough, looked = is_rough(coarsen(stage.objective, starts.ladder[0]), nearest)
+    except OutOfCallsError:
+        if not is_tight():
+            raise
+        return BySlopes(steps), 0, False
     if rough:
         tell_rough()
-    return ByRegression(steps) if rough else BySlopes(steps), looked
+    return ByRegression(steps) if rough else BySlopes(steps), looked, True
 
 
 def _adapt(
@@ -203,6 +268,8 @@ def _adapt(
     if not (whiten or retuned):
         return stage, landing, 0
     try:
+        again = way.search_calls(stage.objective) if is_tight() else 0
+        afford(1, whiten * whitening_rows(problem) + retuned * stage.objective.m + again)
         if whiten:
             problem, calls = whiten_data(fold_key(key, 1), problem, theta)
         if retuned:

@@ -12,11 +12,13 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from owlfi._tools.arrays import as_jax
+from owlfi.inference.efficient.doubts import SHORT
 from owlfi.inference.efficient.refine import as_discrepancy, expect_refinement
-from owlfi.inference.expected_calls import expect_fit, need_fit
-from owlfi.inference.fit import Fit, find_minimum
-from owlfi.inference.refined_fit import refine_fit
+from owlfi.inference.expected_calls import expect_fit
+from owlfi.inference.fit import Fit, find_minimum, settle_errors
+from owlfi.inference.refined_fit import can_refine, refine_fit
 from owlfi.inference.search.newton import STEPS
+from owlfi.inference.thrift import least_fit
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.spending import Expected, limit_calls
@@ -28,10 +30,10 @@ def _expect(rule: Rule, problem: Problem, starts: int, refined: int, discrepancy
     smooth, rough = (
         expect_fit(rule, problem, starts, refined, rough=rough) + more for rough in (False, True)
     )
-    return Expected(need_fit(rule, problem, starts, refined), smooth, rough)
+    return Expected(least_fit(problem, starts), smooth, rough)
 
 
-@limit_calls(_expect)
+@limit_calls(_expect, plans=True)
 def minimum_distance(
     key: Key[Array, ""],
     problem: Problem,
@@ -62,8 +64,9 @@ def minimum_distance(
         share of the data that fits as a parameter of its own. The estimate then has `mass`,
         `misfit`, `chances`, `influence` and `outliers`, the observations that do not fit.
     progress: show what is done.
-    max_calls: the most rows that the simulator may compute; no answer can be given
-        where they end before the errors are known.
+    max_calls: the most rows that the simulator may compute. Work is planned for as many, on fewer
+        points where they do not do for those of the rule, and what was left out is said in the
+        warnings; errors that are not known are infinite.
 
     Derivatives are exact for JAX simulators; others are differenced on the same noise. Parameters
     stay between the ends of their prior. Ctrl-C during the first searches returns the best
@@ -93,7 +96,15 @@ def minimum_distance(
         whole=discrepancy == "mmd",
         progress=progress,
     )
-    estimate = Estimate(
+    if discrepancy == "efficient" and can_refine(fit):
+        return announce(_refine(key, fit, progress))
+    short = (SHORT,) if discrepancy == "efficient" else ()
+    return announce(replace(_describe(fit), warnings=(*fit.warnings, *short)))
+
+
+def _describe(fit: Fit) -> Estimate:
+    problem = fit.stage.problem
+    return Estimate(
         problem.prior.names,
         fit.theta,
         fit.sandwich.covariance,
@@ -107,19 +118,18 @@ def minimum_distance(
         ends=as_jax(np.stack(problem.prior.bounds)),
         warnings=fit.warnings,
     )
-    if discrepancy == "efficient":
-        estimate = _refine(key, rule, fit, estimate, progress)
-    return announce(estimate)
 
 
-def _refine(
-    key: Key[Array, ""], rule: Rule, fit: Fit, estimate: Estimate, progress: bool
-) -> Estimate:
-    """The estimate by the efficient discrepancy, or the same one with a word."""
-    found = refine_fit(key, rule, fit, progress)
+def _refine(key: Key[Array, ""], fit: Fit, progress: bool) -> Estimate:
+    """The estimate by the efficient discrepancy, or the plain one with a word."""
+    found = refine_fit(key, fit.begun.rule, fit, progress)
     spent: dict[str, Any] = {"calls": found.calls, "gradient_calls": found.gradient_calls}
     if found.refined is None:
-        return replace(estimate, **spent, warnings=found.warnings)
+        settled = settle_errors(key, fit)
+        spent["calls"] = max(found.calls, settled.calls)
+        told = (*settled.warnings, *found.warnings[len(fit.warnings) :])
+        return replace(_describe(settled), **spent, warnings=told)
+    estimate = _describe(fit)
     return replace(
         estimate,
         **spent,

@@ -7,7 +7,17 @@ from owlfi._tools.progress import begin_step, show_bars
 from owlfi.inference.efficient.refine import Refinement, refine
 from owlfi.inference.fit import Fit
 from owlfi.problem.rules import Rule
-from owlfi.problem.spending import calls_made
+from owlfi.problem.spending import calls_made, is_tight
+
+_FEWEST = 64  # points, for a regression over thetas whose own errors are small beside the data's
+
+
+def can_refine(fit: Fit) -> bool:
+    """Whether what calls have done for is enough to go on from."""
+    if not is_tight():
+        return True
+    errors = fit.assessed.errors
+    return errors.later or (errors.known and not (fit.rough and fit.objective.m < _FEWEST))
 
 
 def refine_fit(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> Refinement:

@@ -102,7 +102,7 @@ def squared_distances(
     blocks = [part.reshape(-1, _COORDINATES_AT_ONCE, part.shape[1]) for part in parts]
     by_block = jnp.pad(scales, (0, missing)).reshape(-1, _COORDINATES_AT_ONCE)
 
-    def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
+    def add(total: Array, block: tuple[Array, ...]) -> tuple[Array, None]:
         return total + _sum_squares(*block), None
 
     start = jnp.zeros((len(x), len(y)), jnp.result_type(x, y, scales))

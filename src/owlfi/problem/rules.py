@@ -72,6 +72,10 @@ class Rule(eqx.Module):
         """Rows that the simulator computes for a quadrature, at most."""
         return 0
 
+    def fewer(self, m: int) -> "Rule":
+        """The same with m points."""
+        return replace(self, m=m)
+
     @abc.abstractmethod
     def quadrature(self, key: Key[Array, ""], problem: Problem) -> Quadrature:
         """Points and weights for the simulator of the problem."""

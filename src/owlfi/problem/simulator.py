@@ -21,7 +21,7 @@ from owlfi.problem.jax_or_host import Known, Runtime, choose_runtime
 from owlfi.problem.prior import Prior, as_prior
 from owlfi.problem.recorded_noise.noise import Noise
 from owlfi.problem.recorded_noise.record import describe_recorded, record
-from owlfi.problem.spending import is_limited
+from owlfi.problem.spending import is_limited, is_tight
 from owlfi.problem.wrapped import Fixed, FromUniform
 
 Generator = Callable[[Any, Any], Any]
@@ -179,7 +179,7 @@ class Simulator(eqx.Module):
     @property
     def runtime(self) -> Runtime:
         """Its loops and derivatives: those of JAX, or Python's on the host."""
-        return choose_runtime(self.on_host, by_step=is_limited())
+        return choose_runtime(self.on_host, by_step=is_limited(), thrifty=is_tight())
 
     def rows_with_slopes(
         self,

@@ -5,6 +5,7 @@ with what is finished; a method that has nothing to show by then raises ValueErr
 """
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
 _FAR_OFF = 1.5  # times what was told
+_TWICE = 1.5  # times what is expected: searches may take as much
 _CALLS_AT_MOST = 2**62
 _NOT_WORK = {"key", "max_calls", "progress"}  # arguments that change nothing of what is done
 
@@ -56,6 +58,10 @@ class Spending:
     """Whether the calls did not do for everything."""
     seconds: float = 0.0
     """Of a row, once the user knows how long it will take."""
+    plans: bool = False
+    """Whether the method makes do with what it may make."""
+    tight: bool = False
+    """Whether it must, as everything that it was asked for would take more."""
 
     def take(self, calls: int) -> None:
         """Before so many rows are computed; OutOfCallsError where they are not left.
@@ -112,6 +118,44 @@ def is_limited() -> bool:
     """Whether calls must be counted one by one, and work goes on in small steps."""
     now = _NOW.get()
     return now is not None and now.most is not None
+
+
+def plan_calls() -> bool:
+    """Whether the method that runs must make do with less than all work would take.
+
+    Asked once options are known to be in order; `is_tight` says the same from then on.
+    """
+    now = _NOW.get()
+    if now is not None and now.most is not None and now.plans:
+        now.tight = now.most < _TWICE * now.expect().in_all
+    return is_tight()
+
+
+def is_tight() -> bool:
+    """Whether work is planned for the calls that are left, as not all of it can be done."""
+    now = _NOW.get()
+    return now is not None and now.tight
+
+
+def calls_left() -> float:
+    """That may still be made, beside those kept back; infinite where they are not limited."""
+    now = _NOW.get()
+    if now is None or now.most is None:
+        return math.inf
+    return now.most - now.kept_back - now.spent
+
+
+def calls_allowed() -> int:
+    """The `max_calls` of the method that runs; 0 without."""
+    now = _NOW.get()
+    return 0 if now is None else now.most or 0
+
+
+def tell_less() -> None:
+    """That something which was asked for is left out, as calls do not do for it."""
+    now = _NOW.get()
+    if now is not None:
+        now.short = True
 
 
 def calls_made() -> int:
@@ -192,11 +236,14 @@ def _join_rough(counts: Iterable[str]) -> str:
     return f"{usual} calls (or {rough[0]}, if simulations are too rough in theta for derivatives)"
 
 
-def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
+def limit_calls(
+    expect: Callable[..., Expected], *, plans: bool = False
+) -> Callable[[Method], Method]:
     """Give a method its option `max_calls`.
 
     expect: what it will spend, of the method's own arguments by name; **options takes all others
         that say what is done.
+    plans: whether it makes do with fewer calls, by `plan_calls`.
     """
 
     def decorate(method: Method) -> Method:
@@ -218,7 +265,7 @@ def limit_calls(expect: Callable[..., Expected]) -> Callable[[Method], Method]:
                 most = as_count("max_calls", most, most=_CALLS_AT_MOST)
             as_truth("progress", bound.arguments.get("progress", False))
             given = {name: bound.arguments[name] for name in asked}
-            spending = Spending(method.__name__, most, lambda: expect(**given))
+            spending = Spending(method.__name__, most, lambda: expect(**given), plans=plans)
             token = _NOW.set(spending)
             try:
                 return method(*arguments, **options)

@@ -19,14 +19,21 @@ UNKNOWN = (
     'take discrepancy="mmd", hold parameters with '
     "simulator.fix(...), or observe what depends on them"
 )
+CUT = (
+    "the calls ended, or Ctrl-C came, before the efficient estimate settled: its errors allow for "
+    "what it may still move, but observations that do not fit may be hidden; allow more"
+)
 SHORT = (
     "the calls ended before the efficient estimate: this is the one of plain MMD, with intervals "
     "by slopes alone; allow more"
 )
 
 
-def describe_refined(stage: Stage, found: Refined) -> tuple[str, ...]:
-    """All sentences, none where all is well."""
+def describe_refined(stage: Stage, found: Refined, *, short: bool = False) -> tuple[str, ...]:
+    """All sentences, none where all is well.
+
+    short: whether more was to be done when calls ended.
+    """
     errors = np.sqrt(np.diagonal(found.covariance))
     reach = _REACH * errors
     return (
@@ -35,7 +42,7 @@ def describe_refined(stage: Stage, found: Refined) -> tuple[str, ...]:
         *_tell_outliers(found),
         *_tell_mass(found),
         *_tell_misfit(found, len(stage.problem.observed)),
-        *_tell_settled(found),
+        *_tell_settled(found, short),
         *_tell_coarse(stage, found),
     )
 
@@ -72,7 +79,9 @@ def _tell_misfit(found: Refined, n: int) -> tuple[str, ...]:
     )
 
 
-def _tell_settled(found: Refined) -> tuple[str, ...]:
+def _tell_settled(found: Refined, short: bool) -> tuple[str, ...]:
+    if short:
+        return (CUT,)
     if found.settled:
         return ()
     return (

@@ -27,6 +27,8 @@ _TRIES = (1.0, 0.3)  # of a step, until one helps
 _NOTHING = 0.3  # standard errors that a round may move theta, to be the last one
 _SETTLED = 1.0  # the same where there are no more rounds
 _NEAR = 0.1  # standard errors of a step that need not be taken
+_STILL = 0.5  # of the last move, that a round more may move theta
+_FAR = 3.0  # standard errors of a step, beyond which slopes tell little
 _LEAST_MASS = 0.05
 _FARTHEST = 2.0  # on the real line of parameters with an end, one step may go
 _GUARDED = (0.8, 0.9, 0.99, 0.99, 0.99)  # of the simulations, that are near: round by round
@@ -59,11 +61,13 @@ class Balance(NamedTuple):
     moved: float
     """Standard errors that the last round moved theta."""
     calls: int
+    short: bool = False
+    """Whether calls ended, or Ctrl-C came, before its rounds did."""
 
     @property
     def settled(self) -> bool:
         """Whether more rounds would hardly move it."""
-        return self.moved < _SETTLED
+        return self.moved < _SETTLED and not self.short
 
 
 class Place(NamedTuple):
@@ -99,14 +103,26 @@ def balance(
     for share in shares:
         if distances is not None and share is not None:
             model = model.fade(float(np.quantile(distances, share)))
-        found = _take_round(model, observed, far, theta, mass, ends, widths)
+        try:
+            found = _take_round(model, observed, far, theta, mass, ends, widths)
+        except KeyboardInterrupt:
+            if found is None or share is not None:  # half a guard guards nothing
+                raise
+            return _widen(found._replace(calls=calls, short=True))
         if found is None:
             return None
         theta, mass, distances = found.theta, found.mass, found.moments.distances
         calls += found.calls
-        if found.moved < _NOTHING and share in (None, shares[-1]):
+        if found.short or (found.moved < _NOTHING and share in (None, shares[-1])):
             break
-    return None if found is None else found._replace(calls=calls)
+    return None if found is None else _widen(found._replace(calls=calls))
+
+
+def _widen(found: Balance) -> Balance:
+    """With errors for what rounds that were not taken might move, half of what the last one did."""
+    if not found.short:
+        return found
+    return found._replace(errors=found.errors * (1 + (_STILL * found.moved) ** 2))
 
 
 def _take_round(
@@ -133,12 +149,12 @@ def _take_round(
         return None
     errors, by_designs, coarseness = measured
     begin = Place(theta, mass, moments.mean)
-    end, more = _descend(model, begin, weighting, moments, data, errors, ends)
+    end, more, short = _descend(model, begin, weighting, moments, data, errors, ends)
     moved = np.abs(end.theta - theta) / np.sqrt(np.diagonal(errors)[:-1])
     at_end = end.theta, end.mass, weighting, moments, end.mean
     seen = data, kept, chances, far
     known = errors, by_designs, coarseness, float(moved.max())
-    return Balance(model, *at_end, *seen, *known, calls + more)
+    return Balance(model, *at_end, *seen, *known, calls + more, short)
 
 
 def _errors(
@@ -179,8 +195,11 @@ def _descend(
     data: Summed,
     errors: Float[np.ndarray, "a a"],
     ends: Ends,
-) -> tuple[Place, int]:
-    """Steps with W and slopes as they were at the beginning, and the calls of them."""
+) -> tuple[Place, int, bool]:
+    """Steps with W and slopes as they were at the beginning, their calls, and whether they ended.
+
+    Where not even the first can be simulated, slopes tell where it leads.
+    """
     found = full_weights(weighting, moments, begin.mass)
     assert found is not None  # the errors come from it
     b, w, _ = found
@@ -196,14 +215,27 @@ def _descend(
             break
         value = rest(place) @ w @ rest(place)
         for share in _TRIES:
-            tried, spent = move(model, place, share * step, ends)
+            try:
+                tried, spent = move(model, place, share * step, ends)
+            except KeyboardInterrupt:
+                if place is begin and np.abs(step / units).max() > _FAR:
+                    raise
+                told = _foretell(begin, step, moments, ends) if place is begin else place
+                return told, calls, True
             calls += spent
             if rest(tried) @ w @ rest(tried) < value:
                 break
         else:
             break
         place = tried
-    return place, calls
+    return place, calls, False
+
+
+def _foretell(begin: Place, step: Float[np.ndarray, " a"], moments: Moments, ends: Ends) -> Place:
+    """Theta, mass and mean after a step, without a simulation."""
+    theta = move_theta(begin.theta, step[:-1], ends)[0]
+    mean = begin.mean + moments.slopes.mean(0) @ (theta - begin.theta)
+    return Place(theta, max(begin.mass + float(step[-1]), _LEAST_MASS), mean)
 
 
 def move(

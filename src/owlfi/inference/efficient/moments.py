@@ -20,10 +20,14 @@ from owlfi.inference.search.places import from_place
 from owlfi.inference.search.scatter import Scatter, terms
 from owlfi.inference.search.stage import Stage
 from owlfi.problem.rules import Rule
+from owlfi.problem.simulator import Simulator
+from owlfi.problem.spending import afford, calls_left
 from owlfi.weights.quadrature import unweighted
 
 _ROWS = 768  # simulated at one theta, at least
 _DESIGNS = 2, 8  # at least and at most
+_FEW_DESIGNS = 4  # where calls are scarce
+_LOOKS = 2  # of a round, without slopes
 
 
 class Moments(NamedTuple):
@@ -56,7 +60,8 @@ class Simulated(eqx.Module):
         return eqx.tree_at(lambda s: s.features, self, self.features.fade(limit))
 
     def look(self, v: Float[Array, " p"]) -> tuple[Moments, int]:
-        """Everything at a place, and the calls it took."""
+        """Everything at a place, and the calls it took; none where they are not left."""
+        afford(1, self.objective.simulator.slope_calls(self.objective.m))
         rows = self.objective.rows_with_slopes(v)
         steepness = np.exp(np.asarray(log_slope(v, self.objective.ends)))
         found = _moments(self, rows.y, rows.slopes)
@@ -152,13 +157,20 @@ Model = Simulated | Scattered
 
 
 def model_around(
-    key: Key[Array, ""], rule: Rule, stage: Stage, v: Float[Array, " p"], scatter: Scatter | None
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    v: Float[Array, " p"],
+    scatter: Scatter | None,
+    least: int = 0,
 ) -> tuple[Model | None, int]:
     """The model around an estimate, and the calls it took; None where its simulations fail.
 
     scatter: simulations around the estimate, where the simulator is rough.
+    least: how many designs at least, OutOfCallsError where calls do not do for them.
     """
-    points, weights = _draw(key, rule, stage)
+    count = _pay_designs(stage, scatter is not None, least)
+    points, weights = _draw(key, rule, stage, count + 1)
     first = stage.objective.on(points[0], weights[0])
     others = stage.objective.on(_flatten(points[1:]), _flatten(weights[1:]) / (len(weights) - 1))
     if scatter is None:
@@ -192,10 +204,29 @@ def count_designs(m: int) -> int:
     return int(np.clip(2 * -(-_ROWS // (2 * m)), *_DESIGNS))
 
 
-def _draw(key: Key[Array, ""], rule: Rule, stage: Stage) -> tuple[Array, Array]:
+def least_calls(simulator: Simulator, m: int, rough: bool) -> int:
+    """The calls of the model on as few designs as are enough, of one look and its steps."""
+    first, each = _design_calls(simulator, m, rough)
+    return first + min(_FEW_DESIGNS, count_designs(m)) * each
+
+
+def _design_calls(simulator: Simulator, m: int, rough: bool) -> tuple[int, int]:
+    """Of that for the features, and of each other one."""
+    return (m, m) if rough else (simulator.slope_calls(m), simulator.slope_calls(m) + _LOOKS * m)
+
+
+def _pay_designs(stage: Stage, rough: bool, least: int) -> int:
+    """As many as the calls that are left do for; OutOfCallsError where they are too few."""
+    m = stage.objective.m
+    first, each = _design_calls(stage.problem.simulator, m, rough)
+    paid = int(min(count_designs(m), 2 * ((calls_left() - first) // (2 * each))))
+    afford(1, first + max(least, _DESIGNS[0]) * each)
+    return paid
+
+
+def _draw(key: Key[Array, ""], rule: Rule, stage: Stage, count: int) -> tuple[Array, Array]:
     """Designs of the rule, the first one for the features; independent ones where it has none."""
     m = stage.objective.m
-    count = count_designs(m) + 1
     drawn = rule.redraw(key, stage.problem, stage.quadrature, count)
     if drawn is None:
         u = stage.problem.simulator.measure.sample(key, count * m)

@@ -26,6 +26,21 @@ _NEAREST = 0.8  # of the observations
 _ROUNDS = 2  # mostly, each with slopes once and two steps
 
 
+class Sought(NamedTuple):
+    """The best so far, and the calls of all."""
+
+    found: Refined | None
+    model: Model | None
+    calls: int
+    short: bool = False
+    """Whether calls ended, or Ctrl-C came, while more was to be done."""
+
+    @property
+    def designs(self) -> int:
+        """On how many designs: on fewer, another one is not better."""
+        return 0 if self.found is None else len(self.found.balance.moments.means)
+
+
 class Refinement(NamedTuple):
     """The efficient estimate, None where there is none, and what to know of it."""
 
@@ -63,11 +78,11 @@ def refine(
     """
     try:
         start, spent = _begin_without(stage, np.asarray(theta), scatter, strays)
-        found, calls = _refine(key, rule, stage, start, scatter, drawn=not len(strays))
+        found, _, calls, short = _refine(key, rule, stage, start, scatter, drawn=not len(strays))
         calls += spent
     except KeyboardInterrupt:  # calls that are spent end work in the same way
         return Refinement(None, 0, 0, (SHORT,))
-    told = (UNKNOWN,) if found is None else describe_refined(stage, found)
+    told = (UNKNOWN,) if found is None else describe_refined(stage, found, short=short)
     derivatives = 0 if scatter is not None else stage.problem.simulator.derivative_calls(calls)
     return Refinement(found, calls, derivatives, told)
 
@@ -94,28 +109,46 @@ def _refine(
     scatter: Scatter | None,
     *,
     drawn: bool,
-) -> tuple[Refined | None, int]:
+) -> Sought:
     """Once more from the nearest observations, where others do not fit: outliers hide others.
 
     drawn: whether those that do not fit had a part in where it begins.
     """
-    found, model, calls = _seek_near(key, rule, stage, theta, scatter)
-    if found is None or model is None:
-        return found, calls
+    sought = _seek_near(key, rule, stage, theta, scatter)
+    found = sought.found
+    if found is None or sought.short:
+        return sought
     drawn = drawn and bool(found.left_out.any()) and _is_at_end(stage, found.theta)
     if not (found.needs_guard or drawn):
-        return found, calls
-    if scatter is None:
-        start, spent = _fit_nearest(stage, found)
-        other, other_model, more = _seek_near(key, rule, stage, start, None)
-        calls += spent + more
-        if other is not None and other.misfit >= min(found.misfit, MISFIT):
-            found, model = other, other_model
-    if found.needs_guard and model is not None:
-        guarded = _seek(model, stage, found.theta, found.balance.moments.distances)
-        if guarded is not None:
-            found, calls = guarded, calls + guarded.balance.calls
-    return found, calls
+        return sought
+    try:
+        if scatter is None:
+            sought = _seek_nearest(key, rule, stage, sought, found)
+        return _guard(stage, sought)
+    except KeyboardInterrupt:
+        return sought._replace(short=True)
+
+
+def _seek_nearest(
+    key: Key[Array, ""], rule: Rule, stage: Stage, sought: Sought, found: Refined
+) -> Sought:
+    """From the nearest observations, or what was found before where that fits better."""
+    start, spent = _fit_nearest(stage, found)
+    other = _seek_near(key, rule, stage, start, None)
+    better = other.found is not None and other.found.misfit >= min(found.misfit, MISFIT)
+    best = other if better else sought
+    return best._replace(calls=sought.calls + spent + other.calls)
+
+
+def _guard(stage: Stage, sought: Sought) -> Sought:
+    """With features that fade, where observations that do not fit may be hidden."""
+    found, model, calls, _ = sought
+    if found is None or model is None or not found.needs_guard:
+        return sought
+    guarded = _seek(model, stage, found.theta, found.balance.moments.distances)
+    if guarded is None:
+        return sought
+    return sought._replace(found=guarded, calls=calls + guarded.balance.calls)
 
 
 def _seek_near(
@@ -124,23 +157,39 @@ def _seek_near(
     stage: Stage,
     theta: Float[np.ndarray, " p"],
     scatter: Scatter | None,
-) -> tuple[Refined | None, Model | None, int]:
+) -> Sought:
     """With features that are made at theta, and again where the estimate has left it behind."""
-    best: tuple[Refined | None, Model | None] = None, None
-    calls = 0
+    best = Sought(None, None, 0)
     for _ in range(_ATTEMPTS):
         inside = _step_inside(stage, theta)
-        v = to_real(as_jax(inside), stage.problem.prior.bounds)
-        model, spent = model_around(key, rule, stage, v, scatter)
-        calls += spent
-        found = None if model is None else _seek(model, stage, inside)
+        try:
+            found, model, calls, _ = _seek_at(key, rule, stage, inside, scatter, best.designs)
+        except KeyboardInterrupt:
+            if best.found is None:
+                raise
+            return best._replace(short=True)
+        calls += best.calls
         if found is None:
-            break
-        best, calls, theta = (found, model), calls + found.balance.calls, found.theta
+            return best._replace(calls=calls)
+        best, theta = Sought(found, model, calls, found.balance.short), found.theta
         away = np.abs(theta - inside) / np.sqrt(np.diagonal(found.covariance))
-        if away.max() < _AWAY or scatter is not None:
+        if best.short or away.max() < _AWAY or scatter is not None:
             break
-    return *best, calls
+    return best
+
+
+def _seek_at(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    theta: Float[np.ndarray, " p"],
+    scatter: Scatter | None,
+    designs: int,
+) -> Sought:
+    v = to_real(as_jax(theta), stage.problem.prior.bounds)
+    model, calls = model_around(key, rule, stage, v, scatter, designs)
+    found = None if model is None else _seek(model, stage, theta)
+    return Sought(found, model, calls + (0 if found is None else found.balance.calls))
 
 
 def _fit_nearest(stage: Stage, found: Refined) -> tuple[Float[np.ndarray, " p"], int]:

@@ -29,7 +29,7 @@ def describe_fit(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -> t
         *describe_search(stage, wide, found, starts),
         *tell_ends(stage, theta, errors),
         *_tell_excluded(stage, found),
-        *tell_undetermined(stage, theta, *found.reach),
+        *_tell_unknown(stage, theta, found),
         *_tell_unfollowed(stage, theta, found),
         *_tell_coarse(stage, found),
         *_tell_rippled(stage, found),
@@ -44,7 +44,7 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
         *stage.problem.warnings,
         *stage.quadrature.warnings,
         *_tell_interrupted(wide),
-        *_tell_converged(found),
+        *_tell_converged(wide, found),
         *_tell_other_minima(stage, wide, found),
         *_tell_failed(found, starts),
     )
@@ -53,7 +53,7 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
 def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
     if allowed := is_short():
         return (
-            f"max_calls = {allowed:,} ended the work after searches: {len(wide.landings)}; other "
+            f"max_calls = {allowed:,} ended the work after searches: {wide.searches}; other "
             "minima, better weights or the true ends of intervals may be missing; allow more",
         )
     if not wide.interrupted:
@@ -61,7 +61,12 @@ def _tell_interrupted(wide: Wide) -> tuple[str, ...]:
     return (f"interrupted after {len(wide.landings)} searches; run it again to search on",)
 
 
-def _tell_converged(found: Assessed) -> tuple[str, ...]:
+def _tell_converged(wide: Wide, found: Assessed) -> tuple[str, ...]:
+    if not wide.searches:
+        return (
+            "no search could be made: the estimate is the nearest of the starts to the data; allow "
+            "more calls, or take a rule with fewer points m",
+        )
     if bool(found.landing.minimum.converged):
         return ()
     return ("the search did not converge; allow more steps=, starts= or a narrower prior",)
@@ -119,6 +124,16 @@ def _tell_unfollowed(stage: Stage, theta: np.ndarray, found: Assessed) -> tuple[
         f"the simulations jump with theta, so that nothing followed {', '.join(ridge)} away from "
         f"the estimate: the interval of {', '.join(others)} may be many times too short; hold "
         f"{ridge[0]} with simulator.fix(...), or see which parameters rejection_abc finds as near",
+    )
+
+
+def _tell_unknown(stage: Stage, theta: np.ndarray, found: Assessed) -> tuple[str, ...]:
+    """Of errors: those of parameters that the data do not tell, or of all."""
+    if found.errors.known:
+        return tell_undetermined(stage, theta, *found.reach)
+    return (
+        "the calls ended before errors could be told: none are known, and intervals are as wide as "
+        "the prior; allow more, or take a rule with fewer points m",
     )
 
 

@@ -16,6 +16,7 @@ from owlfi.inference.search.objective import Objective, simulate_each, simulate_
 from owlfi.inference.search.tangent import independent_error
 from owlfi.problem.jax_or_host import compile_where_it_runs
 from owlfi.problem.simulator import RowsWithSlopes, Simulator
+from owlfi.problem.spending import afford, is_tight
 
 _FIRST_STEP = 0.05  # in widths of the prior
 _SHORTER = 1 / 8
@@ -23,6 +24,7 @@ _TRIALS = 6
 _MOST = 0.25  # of a change, that derivatives may fail to tell
 _VISIBLE = 4.0  # times the squared error of both samples
 _ROUNDING = 1e-13
+_SCARCE, _USUAL = 8, 32  # points
 
 
 def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int]:
@@ -32,11 +34,15 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
     see: at a distance that matters, what is smooth is straight. Steps that lead nowhere, as from a
     place where nearly all counts are 0, are made longer.
     """
+    asked, few = objective.m, look_points(objective.m)
+    objective = objective if few == asked else _thin(objective, few)
+    afford(1, look_calls(objective.simulator, few, most=False))
     rows, error = _look(objective, theta)
     if not rows.taken:  # the simulations fail, of which the fit will tell
         return False, rows.calls
     m, n = objective.m, objective.n
-    visible = _VISIBLE * (1 + m / n) * float(error)
+    usual = max(m, _USUAL) if few < asked else m  # few points see less, and bend no less
+    visible = _VISIBLE * (1 + usual / n) * float(error) * (m / usual)
     widths, calls = np.asarray(objective.widths), rows.calls
     steps = _FIRST_STEP * widths
     for _ in range(_TRIALS):
@@ -49,6 +55,15 @@ def is_rough(objective: Objective, theta: Float[Array, " p"]) -> tuple[bool, int
             return bool(untold.any()), calls
         steps = np.where(far, _SHORTER * steps, np.where(nowhere, steps / _SHORTER, steps))
     return True, calls
+
+
+def look_points(m: int) -> int:
+    """On how many of m points it looks: where calls are scarce, few show jumps, too."""
+    return min(m, _SCARCE) if is_tight() else m
+
+
+def _thin(objective: Objective, few: int) -> Objective:
+    return objective.on(objective.points[:few], as_jax(np.full(few, 1 / few)))
 
 
 def look_calls(simulator: Simulator, m: int, *, most: bool) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key
 
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.keys import numpy_generator
 from owlfi.inference.search.tangent import Tangent
 
@@ -87,6 +88,13 @@ def sandwich(
     moved_by = np.where(flat, 0.0, np.abs(asked) / np.sqrt(variance))
     found = np.where(infinite, np.inf, known), curved, rise, coarseness, shift, moved_by, of_points
     return Sandwich(*jax.device_put(found))  # all at once, in half of the time
+
+
+def widen(found: Sandwich) -> Sandwich:
+    """Where a search has not ended: with what is left of the way to the minimum as an error."""
+    variance, moved = (np.asarray(part) for part in (np.diag(found.covariance), found.moved))
+    more = np.where(np.isfinite(variance), variance, 0.0) * moved**2
+    return found._replace(covariance=as_jax(np.asarray(found.covariance) + np.diag(more)))
 
 
 def find_idle(sandwich: Sandwich, widths: Float[np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:

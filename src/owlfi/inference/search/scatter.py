@@ -30,6 +30,7 @@ from owlfi.inference.search.tangent import independent_error
 from owlfi.kernels import Kernel
 from owlfi.measures import Uniform
 from owlfi.points.sequences import sobol
+from owlfi.problem.spending import afford
 
 EDGE = 3**0.5  # of the cube in which thetas are scattered, with variance 1 a coordinate
 _PER_TERM = 4  # thetas for each term of the regression
@@ -111,6 +112,7 @@ def scatter_around(
     designs: on which thetas take turns, in place of the points of the objective.
     """
     p, count = len(centre), scatter_size(len(centre))
+    afford(1, count * objective.m)
     middle, scaled = np.asarray(centre)[None], np.asarray(_cube(number, count, p)) @ spread.T
     places = keep_within(as_jax(middle + scaled), objective.ends)
     xi = np.linalg.solve(spread, (places - middle).T).T

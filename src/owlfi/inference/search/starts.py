@@ -16,9 +16,11 @@ from owlfi._tools.real_line import to_real
 from owlfi.inference.search.nearness import SEEN, measure_nearness
 from owlfi.inference.search.objective import Objective, simulate_each
 from owlfi.problem.problem import Problem
+from owlfi.problem.spending import is_tight
 from owlfi.weights.quadrature import Quadrature
 
-_FEWEST = 32  # points to compare starts on
+_FEWEST, _SHARE = 32, 4  # points to compare starts on, and of how many
+_SCARCE = 16, 8  # the same where calls are
 MOST_RUNGS = 24
 """Of a ladder of lengthscales, each twice the next."""
 
@@ -29,6 +31,8 @@ class Starts(NamedTuple):
     thetas: Float[Array, "t p"]
     ladder: tuple[float, ...]
     """Factors of the lengthscales from the widest down to 1."""
+    value: float
+    """Of the objective itself at the first, on few points."""
     calls: int
     failed: int
     """Starts at which the simulations failed."""
@@ -50,7 +54,8 @@ def compare_starts(
     known = problem.pilot(quadrature)
     y = as_jax(np.concatenate([simulate_each(coarse, drawn), np.asarray(known.y)[:, :few]]))
     thetas = np.concatenate([drawn, known.thetas])
-    fine = np.isfinite(values_of_rows(coarse, y))
+    plain = np.asarray(values_of_rows(coarse, y))
+    fine = np.isfinite(plain)
     if not fine.any():
         problem.simulator.rows(as_jax(thetas[0]), coarse.points)  # what it raises, if it raises
         raise ValueError(
@@ -62,7 +67,8 @@ def compare_starts(
     ordered = thetas[fine][np.argsort(values[fine], kind="stable")]
     places = to_real(as_jax(ordered), objective.ends)
     order = _spread_out(np.asarray(places) / np.asarray(objective.widths))
-    return Starts(as_jax(ordered[order]), ladder, count * few, int((~fine).sum()))
+    value = float(plain[fine][np.argmin(values[fine])])
+    return Starts(as_jax(ordered[order]), ladder, value, count * few, int((~fine).sum()))
 
 
 def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
@@ -78,7 +84,7 @@ def _spread_out(places: Float[np.ndarray, "t p"]) -> np.ndarray:
     return np.array([*chosen, *range(half, len(places))])
 
 
-def coarsen(objective: Objective, factor: float, least: int = _FEWEST) -> Objective:
+def coarsen(objective: Objective, factor: float, least: int = 1) -> Objective:
     """On the first of its points, equally weighted, with k stretched.
 
     least: how many points at least.
@@ -88,9 +94,15 @@ def coarsen(objective: Objective, factor: float, least: int = _FEWEST) -> Object
     return objective.on(as_jax(points), as_jax(shares)).stretch(np.float64(factor))
 
 
+def take_rung(objective: Objective, factor: float) -> Objective:
+    """With k stretched, to lead on: on few points where calls are scarce."""
+    return coarsen(objective, factor) if is_tight() else objective.stretch(np.float64(factor))
+
+
 def comparison_points(m: int) -> int:
     """Of how many of m points a comparison makes use."""
-    return min(m, max(_FEWEST, m // 4))
+    least, share = _SCARCE if is_tight() else (_FEWEST, _SHARE)
+    return min(m, max(least, m // share))
 
 
 def _choose_ladder(

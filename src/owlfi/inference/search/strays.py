@@ -7,10 +7,36 @@ from jaxtyping import Array, Float, Int
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.inference.outliers import chances_of, find_outliers
-from owlfi.inference.search.designs import Simulated
+from owlfi.inference.search.designs import (
+    Designs,
+    Simulated,
+    leave_out_failed,
+    simulate_designs,
+)
 from owlfi.inference.search.objective import Objective
+from owlfi.problem.spending import OutOfCallsError, afford
 
 _LEAST = 1e-300
+FEW_DESIGNS = 2
+"""On which they are looked for where calls are scarce."""
+NO_ROWS = np.zeros(0, int)
+
+
+def strays_calls(m: int) -> int:
+    """Of a look for strays."""
+    return FEW_DESIGNS * m
+
+
+def look_for_strays(
+    objective: Objective, theta: Float[Array, " p"], designs: Designs
+) -> Int[np.ndarray, " k"]:
+    """The same by simulations at theta, none where calls do not do for them."""
+    try:
+        afford(1, max(designs.weights.size, 1))
+        y = simulate_designs(objective, theta, designs.points)
+    except OutOfCallsError:
+        return NO_ROWS
+    return find_strays(objective, leave_out_failed(objective, y, designs.weights))
 
 
 def find_strays(objective: Objective, designs: Simulated) -> Int[np.ndarray, " k"]:
@@ -20,7 +46,7 @@ def find_strays(objective: Objective, designs: Simulated) -> Int[np.ndarray, " k
     """
     r, n = len(designs.y), objective.n
     if r < 2:
-        return np.zeros(0, int)
+        return NO_ROWS
     means = np.asarray(_kernel_means(objective, designs))
     at_data, among = means[:, :n], means[:, len(objective.observed) :]
     by_design = among.reshape(r, r, -1)  # rows of each in the mean of each

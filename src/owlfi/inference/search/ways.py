@@ -30,11 +30,11 @@ from owlfi.inference.search.scatter import (
     scatter_around,
     scatter_size,
 )
-from owlfi.inference.search.starts import Starts, coarsen, comparison_points
+from owlfi.inference.search.starts import Starts, coarsen, comparison_points, take_rung
 from owlfi.inference.search.tangent import Tangent, choose_joint, designs_calls, tangent_by_slopes
 from owlfi.inference.search.tangent_by_regression import tangent_by_regression
 from owlfi.inference.search.walk import Walk, as_minimum, end_walk, first_walk, walk, walk_near
-from owlfi.problem.spending import OutOfCallsError, keep_back
+from owlfi.problem.spending import OutOfCallsError, calls_left, is_tight, keep_back, tell_less
 
 _LOOSE = 1e-4  # a rung need only lead to the next one
 _ROUGHLY = 1e-6  # so that scouts in one valley are seen to be there
@@ -105,7 +105,7 @@ class BySlopes:
         Many searches on few points meet other minima that few searches on many points would miss.
         Where most of them end at places of their own, there are others: more scouts set out.
         """
-        if refined == 1:
+        if refined == 1 or not self._can_scout(objective, refined):
             return begin_at_best(starts), 0
         few, found = coarsen(objective, 1.0, SCOUT_POINTS), list[Minimum]()
         each = SCOUTS * refined
@@ -118,6 +118,16 @@ class BySlopes:
         calls = sum(int(minimum.calls) for minimum in found)
         begun = tuple(Beginning(place, (1.0,)) for place in places[:refined])
         return begun or begin_at_best(starts), calls
+
+    def _can_scout(self, objective: Objective, refined: int) -> bool:
+        """Whether calls are left for scouts, and for the searches that follow them."""
+        if not is_tight():
+            return True
+        few = objective.simulator.search_calls(min(objective.m, SCOUT_POINTS), USUAL_STEPS)
+        fits = refined * (SCOUTS * few + self.search_calls(objective)) <= calls_left()
+        if not fits:
+            tell_less()
+        return fits
 
     def search_calls(self, objective: Objective) -> int:
         """Of one search, mostly."""
@@ -145,10 +155,10 @@ class BySlopes:
         ladder: tuple[float, ...],
         last: float,
     ) -> Minimum:
-        calls = 0
-        with _leave(objective.simulator.slope_calls(objective.m)):
+        calls, kept = 0, objective.simulator.slope_calls(objective.m)
+        with _leave(self.search_calls(objective) if is_tight() else kept):
             for factor in ladder[:-1]:
-                found = self._descend(objective.stretch(np.float64(factor)), start, _LOOSE)
+                found = self._descend(take_rung(objective, factor), start, _LOOSE)
                 start, calls = found.theta, calls + int(found.calls)
         found = self._descend(objective.stretch(np.float64(ladder[-1])), start, last)
         return found._replace(calls=as_jax(np.int64(calls + int(found.calls))))
@@ -274,7 +284,10 @@ class ByRegression:
         xi, y = scatter.xi_of(theta), simulate_designs(objective, theta, designs.points)
         seen = leave_out_failed(objective, y, designs.weights).whole()
         apart = designs if len(designs.weights) else draw_apart(key, objective)
-        again, calls = scatter_around(objective, scatter.place(xi), scatter.spread, 0, apart)
+        try:
+            again, calls = scatter_around(objective, scatter.place(xi), scatter.spread, 0, apart)
+        except OutOfCallsError:  # what the regression leaves over tells of noise, too
+            again, calls = None, 0
         tangent = tangent_by_regression(scatter, xi, seen, again)
         return Look(tangent, seen, Calls(0, designs.weights.size + calls))
 

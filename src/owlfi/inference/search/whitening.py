@@ -30,14 +30,19 @@ def whiten_data(
 
     Rows of its own: as many as a design has tell little of correlations between many columns.
     """
-    rows = max(_FEWEST_ROWS, _ROWS_A_COLUMN * problem.observed.shape[1])
-    rows = 2 ** (rows - 1).bit_length()
+    rows = whitening_rows(problem)
     u = sobol(key, rows, problem.simulator.measure)
     y = np.asarray(problem.simulator.attempt(theta, u, problem.observed.shape[1]))
     fine = y[np.isfinite(y).all(1)]
     if len(fine) < rows // 2:  # an estimate where the simulator fails tells nothing
         return problem, rows
     return problem.with_kernel(whitened_kernel(problem.observed, fine)), rows
+
+
+def whitening_rows(problem: Problem) -> int:
+    """How many are simulated."""
+    rows = max(_FEWEST_ROWS, _ROWS_A_COLUMN * problem.observed.shape[1])
+    return 2 ** (rows - 1).bit_length()
 
 
 class Whitening(eqx.Module):
