@@ -37,7 +37,12 @@ def two_means(units):
         (owlfi.rejection_abc, {"draws": 400, "adjust": True}, 1e-4),
         (owlfi.rejection_abc, {"draws": 400, "discrepancy": "efficient"}, 1e-4),
         (owlfi.sequential_abc, {"draws": 200, "keep": 100, "rounds": 2}, 1e-4),
-        (owlfi.mmd_bayes, {"draws": 200, "chains": 2, "warmup": 100}, 0.3),
+        pytest.param(
+            owlfi.mmd_bayes,
+            {"draws": 200, "chains": 2, "warmup": 100},
+            0.3,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["adjusted", "efficient", "sequential", "mmd_bayes"],
 )

@@ -173,50 +173,80 @@ def find_minimum(
     whole: whether errors are looked for where slopes do not tell them.
     """
     problem, rule = as_problem(problem), as_rule(rule)
-    _check(method, problem, rule, retune)
+    _check(method, problem, rule, whiten, retune)
     starts, refined = as_count("starts", starts), as_count("refined", refined)
     steps = as_count("steps", steps)
-    as_truth("whiten", whiten)
-    asked, tight = rule.m, plan_calls()
+    asked = rule.m
+    plan_calls()
     rule, whole = afford_points(rule, problem, starts, whole=whole)
     with show_bars(progress), use_one_blas_thread() if rule.m <= _SMALL else nullcontext():
         quadrature_key, start_key, design_key = split_key(key, 3)
         begin_step("Weights")
         first = Stage(problem, rule.quadrature(quadrature_key, problem))
         begin_step("Starts")
-        checked = problem.check_determined(
-            problem.prior.starts(start_key, starts), first.quadrature
-        )
+        some = problem.prior.starts(start_key, starts)
+        checked = problem.check_determined(some, first.quadrature)
         compared = afford_starts(rule.m, starts)
         tried = compare_starts(start_key, problem, first.objective, first.quadrature, compared)
         way, looked, seen = _choose_way(first, tried, steps)
-        if way.rough and tight:  # which takes more
-            rule, whole = afford_points(rule, problem, starts, rough=True, whole=whole)
-            first = Stage(problem, rule.quadrature(quadrature_key, problem))
+        if way.rough:
+            first, rule, whole = _afford_rough(quadrature_key, first, rule, starts, whole=whole)
         begin_step("Search")
         with keep_back(_later_calls(way, first.objective, whole)):
             wide = search_widely(first, way, tried, refined) if seen else stay_at_best(tried)
             last, best, more = _adapt(first, rule, way, wide.best, start_key, whiten, retune)
-        begin_step("Standard errors")
-        with keep_back(refinement_calls(way, last.objective, whole)):
-            if wide.searches:
-                found = assess(design_key, rule, last, way, best, whole=whole)
-            else:
-                found = leave_unknown(last, way, best)
-        spent = wide.calls + more + found.calls.search
-        beside = first.quadrature.tuning_calls + checked + tried.calls + looked + found.calls.other
-        fewer = tell_fewer(asked, rule.m)
-        return Fit(
-            last,
-            found,
-            last.squared_mmd(found.landing.minimum.value),
-            max(spent + beside, calls_made()),
-            0 if found.way.rough else problem.simulator.derivative_calls(spent),
-            _join_traces(first, wide.best, last, found.landing),
-            Begun(rule, fewer, tried, wide),
-            (*fewer, *describe_fit(last, wide, found, tried)),
-            (*fewer, *describe_search(last, wide, found, tried)),
-        )
+        found = _assess_searched(design_key, rule, last, way, best, wide, whole=whole)
+        begun = Begun(rule, tell_fewer(asked, rule.m), tried, wide)
+        return _as_fit(first, last, found, begun, more, checked + looked)
+
+
+def _as_fit(
+    first: Stage, last: Stage, found: Assessed, begun: Begun, adapted: int, looked: int
+) -> Fit:
+    """All that was found, its calls, and its words."""
+    _, fewer, tried, wide = begun
+    spent = wide.calls + adapted + found.calls.search
+    beside = first.quadrature.tuning_calls + tried.calls + looked + found.calls.other
+    seen = last, wide, found, tried
+    return Fit(
+        last,
+        found,
+        last.squared_mmd(found.landing.minimum.value),
+        max(spent + beside, calls_made()),
+        0 if found.way.rough else last.problem.simulator.derivative_calls(spent),
+        _join_traces(first, wide.best, last, found.landing),
+        begun,
+        (*fewer, *describe_fit(*seen)),
+        (*fewer, *describe_search(*seen)),
+    )
+
+
+def _afford_rough(
+    key: Key[Array, ""], stage: Stage, rule: Rule, starts: int, *, whole: bool
+) -> tuple[Stage, Rule, bool]:
+    """On fewer points where calls are tight, since regressions take more of them."""
+    if not is_tight():
+        return stage, rule, whole
+    rule, whole = afford_points(rule, stage.problem, starts, rough=True, whole=whole)
+    return Stage(stage.problem, rule.quadrature(key, stage.problem)), rule, whole
+
+
+def _assess_searched(
+    key: Key[Array, ""],
+    rule: Rule,
+    stage: Stage,
+    way: Way,
+    landing: Landing,
+    wide: Wide,
+    *,
+    whole: bool,
+) -> Assessed:
+    """Errors, unknown where no search could be paid; calls are left for another discrepancy."""
+    begin_step("Standard errors")
+    with keep_back(refinement_calls(way, stage.objective, whole)):
+        if not wide.searches:
+            return leave_unknown(stage, way, landing)
+        return assess(key, rule, stage, way, landing, whole=whole)
 
 
 def settle_errors(key: Key[Array, ""], fit: Fit) -> Fit:
@@ -297,7 +327,8 @@ def _join_traces(
     return as_jax(np.concatenate(thetas)), as_jax(np.concatenate(values))
 
 
-def _check(method: str, problem: Problem, rule: Rule, retune: bool | None) -> None:
+def _check(method: str, problem: Problem, rule: Rule, whiten: bool, retune: bool | None) -> None:
+    as_truth("whiten", whiten)
     problem.prior.check_continuous(method)
     if len(problem.observed) < 2:
         raise ValueError(

@@ -23,7 +23,7 @@ _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
 _FAR_OFF = 1.5  # times what was told
-_TWICE = 1.5  # times what is expected: searches may take as much
+_USUAL_MORE = 1.5  # times what is expected: searches may take as much
 _CALLS_AT_MOST = 2**62
 _NOT_WORK = {"key", "max_calls", "progress"}  # arguments that change nothing of what is done
 
@@ -120,15 +120,14 @@ def is_limited() -> bool:
     return now is not None and now.most is not None
 
 
-def plan_calls() -> bool:
-    """Whether the method that runs must make do with less than all work would take.
+def plan_calls() -> None:
+    """See whether the method that runs must make do with less than all work would take.
 
-    Asked once options are known to be in order; `is_tight` says the same from then on.
+    Done once options are known to be in order; `is_tight` tells from then on.
     """
     now = _NOW.get()
     if now is not None and now.most is not None and now.plans:
-        now.tight = now.most < _TWICE * now.expect().in_all
-    return is_tight()
+        now.tight = now.most < _USUAL_MORE * now.expect().in_all
 
 
 def is_tight() -> bool:

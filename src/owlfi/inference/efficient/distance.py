@@ -25,14 +25,13 @@ _SEEN = 0.9  # of the distance of runs that have nothing in common with the data
 
 
 class Columns(eqx.Module):
-    """Some of the features of each row, in their standard deviations: slopes have units."""
+    """Some of the features of each row."""
 
     features: Features
     columns: Int[Array, " k"]
-    units: Float[Array, " k"]
 
     def __call__(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        return self.features(rows)[0][:, self.columns] / self.units[None]
+        return self.features(rows)[0][:, self.columns]
 
 
 class EfficientDistance(NamedTuple):
@@ -91,16 +90,14 @@ def distance_from(
     weights = full_weights(found.weighting, found.moments, found.mass)
     assert weights is not None  # the estimate was made with them
     columns = found.weighting.columns
-    units = found.weighting.units[columns]
-    w = weights[1] * np.outer(units, units)
-    functions = Columns(found.model.features, as_jax(columns), as_jax(units))
-    observed, mean = np.asarray(found.data.mean)[columns] / units, found.mean[columns] / units
-    least = float(compare(w, observed, mean[None])[0])
+    functions = Columns(found.model.features, as_jax(columns))
+    observed, mean = np.asarray(found.data.mean)[columns], found.mean[columns]
+    least = float(compare(weights[1], observed, mean[None])[0])
     y = problem.simulator.attempt(as_jax(found.theta), quadrature.points, problem.observed.shape[1])
     own = np.asarray(functions(y))
     own = np.where(np.isfinite(own), own, mean)  # rows that failed say nothing
     parts = observed, found.mass, float(found.kept.sum()), len(found.theta), mean, own, least
-    return EfficientDistance(functions, w, *parts), len(y)
+    return EfficientDistance(functions, weights[1], *parts), len(y)
 
 
 def compare(
