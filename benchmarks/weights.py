@@ -102,7 +102,7 @@ def dense() -> list[Row]:
     what = f"m = {_POINTS:,}, s = {_DIM}"
     return [
         peer_row(time_row(what, result, INVERSE), result, OWLFI, Bar(2.5)),
-        peer_row(time_row(what, result, SCIPY), result, OWLFI),
+        peer_row(time_row(what, result, SCIPY), result, OWLFI, Bar(1)),
         time_row(what, result, OWLFI),
     ]
 
@@ -112,7 +112,7 @@ def many_designs() -> list[Row]:
     result = race(_contenders(ways))
     what = "{:,} designs of m = {}, s = {}, in one call".format(*_DESIGNS)
     own = time_row(what, result, OWLFI, Bar(10, "ms", at_least=False))
-    return [peer_row(time_row(what, result, BATCHED), result, OWLFI), own]
+    return [peer_row(time_row(what, result, BATCHED), result, OWLFI, Bar(1)), own]
 
 
 def _contenders(ways: dict[str, Callable[[], Call]]) -> list[Contender]:

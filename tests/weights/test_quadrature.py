@@ -31,6 +31,8 @@ from owlfi import (
     sobol,
     squared_worst_case_error,
 )
+from owlfi.embeddings.embed import embed
+from owlfi.weights.large import LARGE
 
 SE = SquaredExponential(1.0)
 SHORT = SquaredExponential(0.3)
@@ -346,6 +348,23 @@ def test_the_condition_number_is_right_within_a_factor_of_ten(u, lengthscale, nu
 def test_jit_changes_nothing():
     compiled = jax.jit(lambda kernel, u: optimal_weights(kernel, Uniform(), u, nugget=0.0))
     assert np.allclose(compiled(SHORT, U).weights, short().weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("lengthscale", "nugget"), [(0.3, 1e-8), (3.0, 0.0)])
+def test_a_large_design_has_the_weights_of_a_program(lengthscale, nugget):
+    u = np.random.default_rng(0).normal(size=(LARGE, 2))
+    c, measure = SquaredExponential(lengthscale), Normal(dim=2)
+    alone = optimal_weights(c, measure, u, nugget=nugget)
+    compiled = jax.jit(lambda u: optimal_weights(c, measure, u, nugget=nugget))(u)
+    assert alone.nugget == compiled.nugget
+    np.testing.assert_allclose(alone.condition, compiled.condition, rtol=0.1)
+    gram = np.asarray(c.gram(u, u)) + float(alone.nugget) * np.eye(LARGE)
+    z = np.asarray(embed(c, measure).mean(u))
+    for found in (alone, compiled):  # weights themselves differ by rounding times the condition
+        np.testing.assert_allclose(gram @ found.weights, z, atol=1e-9)
+    np.testing.assert_allclose(
+        alone.squared_worst_case_error, compiled.squared_worst_case_error, rtol=1e-6, atol=1e-13
+    )
 
 
 def test_vmap_over_designs_and_lengthscales():

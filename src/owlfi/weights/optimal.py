@@ -18,6 +18,7 @@ from owlfi._tools.programs import compile_quickly
 from owlfi.embeddings.embed import Embedding, embed
 from owlfi.kernels import Kernel
 from owlfi.measures import as_measure, as_points
+from owlfi.weights.large import LARGE, solve_large
 from owlfi.weights.quadrature import Quadrature, equal_shares
 from owlfi.weights.structured import LARGEST_CONDITION, Solution, solve_grid, solve_lattice
 
@@ -56,18 +57,21 @@ def optimal_weights(
     if jitter.ndim or (not is_traced(jitter) and np.asarray(jitter) < 0):
         raise ValueError(f"nugget must be a number of at least 0, got {brief(nugget)}")
     embedding = embed(base_kernel, measure)
-    if u.ndim == 2 and not is_traced(u, measure, base_kernel, jitter):
-        for solve_structured in (solve_lattice, solve_grid):
-            solution = solve_structured(base_kernel, measure, u, jitter)
-            if solution is not None:
-                return _as_quadrature(u, solution)
+    alone = u.ndim == 2 and not is_traced(u, measure, base_kernel, jitter)
+    for solve_structured in (solve_lattice, solve_grid) if alone else ():
+        solution = solve_structured(base_kernel, measure, u, jitter)
+        if solution is not None:
+            return _as_quadrature(u, solution)
     if u.shape[-2] > _LARGEST_DENSE:
         raise ValueError(
             f"{u.shape[-2]} points need a dense matrix of {u.shape[-2] ** 2 * 8 / 1e9:.0f} GB; use "
             "lattice(...) with the Korobov kernel, tensor_grid(...), or fewer points"
         )
-    solve = _solve_few if u.size // u.shape[-1] * u.shape[-2] <= _FEW_ENTRIES else _solve_many
-    return solve(base_kernel, u, *_embed(embedding, u), jitter)
+    posed = (base_kernel, u, *_embed(embedding, u), jitter)
+    if alone and len(u) >= LARGE:
+        return _as_quadrature(u, solve_large(*posed))
+    few = u.size // u.shape[-1] * u.shape[-2] <= _FEW_ENTRIES
+    return (_solve_few if few else _solve_many)(*posed)
 
 
 def squared_worst_case_error(
