@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,18 @@ def test_modules_import_only_from_their_room_or_from_rooms_before_it(name):
 def test_mathematics_imports_neither_plots_nor_command_line(name):
     wrong = [other for other in imports(name) if any(within(other, bad) for bad in HEAVY)]
     assert not wrong
+
+
+BENCHMARKS = sorted((Path(__file__).parents[1] / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
+def test_what_benchmarks_import_exists(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and within(node.module or "", "owlfi"):
+            module = import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert hasattr(module, name) or f"{node.module}.{name}" in SOURCES
 
 
 def test_imports_never_go_in_a_circle():
