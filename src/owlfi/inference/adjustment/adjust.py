@@ -16,9 +16,15 @@ from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.covariances import root_of
 from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
-from owlfi.inference.adjustment.features import Features, UnadjustableError, error_of_design
+from owlfi.inference.adjustment.features import (
+    Features,
+    UnadjustableError,
+    error_of_design,
+    error_of_independent,
+)
 from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
 from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
+from owlfi.inference.adjustment.slopes import Points, assess_slope, gather_points
 from owlfi.kernels import Kernel
 from owlfi.problem.prior import Prior, log_prior
 from owlfi.problem.problem import Problem
@@ -83,6 +89,8 @@ class Seen(NamedTuple):
     observed: Float[np.ndarray, " q"]
     design: Float[np.ndarray, " q"]
     """The variance that the choice of the design adds."""
+    points: Points | None
+    """The features of single simulations."""
 
 
 class Look(NamedTuple):
@@ -93,14 +101,18 @@ class Look(NamedTuple):
     """Those of the data, of the features that change most over the cloud."""
     noise: Noise
     regression: Polynomial
+    place: Float[np.ndarray, " p"]
+    shrink: Float[np.ndarray, "p p"]
+    """Steps from a place near the data count by this, since some of the slopes there is chance."""
     information: float
-    """The log determinant of what they tell of v."""
+    """The log determinant of what they tell of v, less what may be chance."""
     held: bool
     """Whether draws by them lie well inside of the cloud."""
 
     def measure(self, xi: Float[np.ndarray, "n p"]) -> Gaps:
         """How far the data are from what the regression gives at each ξ."""
-        gaps = self.observed - self.regression.at(xi)
+        counted = self.place + (xi - self.place) @ self.shrink.T
+        gaps = self.observed - self.regression.at(counted)
         return measure_gaps(gaps, self.noise.at(xi, self.regression.variance(xi)))
 
 
@@ -212,10 +224,12 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
         chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
         known = np.unique(np.concatenate(chosen))
         scatter = features.scatter_of(take_rows(near.y, known)) / n
-        compared = _compare_designs(problem.data_kernel, features, near, redrawn)
+        observed, of_one, design = _compare_designs(problem.data_kernel, features, near, redrawn)
+        by_chance = error_of_independent(features, near.y[0])
+        points = gather_points(features, near, float(of_one.sum() / by_chance.sum()))
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
-            seen = Seen(at_draws[: len(cloud.xi)], some, known_some, *compared)
+            seen = Seen(at_draws[: len(cloud.xi)], some, known_some, observed, design, points)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
     return max(looks, key=lambda look: (look.held, look.information))
@@ -223,13 +237,17 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
 
 def _compare_designs(
     k: Kernel, features: Features, runs: Simulations, redrawn: Redrawn | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """What the design of the draws would have to give, and how far its choice leaves that open."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the design of the draws would have to give, the variance of features over designs, and
+    how far the choice of the design leaves them open.
+    """
     if redrawn is None:
-        return features.observed, error_of_design(features, k, runs.quadrature, runs.y[0])
+        error = error_of_design(features, k, runs.quadrature, runs.y[0])
+        return features.observed, error, error
     own = features.of(redrawn.own, np.asarray(runs.quadrature.weights))[0]
     others = features.of(redrawn.others, redrawn.weights)
-    return features.observed + own - others.mean(0), others.var(0, ddof=1) / len(others)
+    error = others.var(0, ddof=1)
+    return features.observed + own - others.mean(0), error, error / len(others)
 
 
 def _look(
@@ -247,14 +265,15 @@ def _look(
     covariances = noise.at(cloud.xi, regression.left)
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
     spread = spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
-    slope = regression.slope(cloud.xi[nearest])
+    place, around = cloud.xi[nearest], covariances[nearest]
+    drawn = (cloud.xi, cloud.weights)
+    slope = assess_slope(*drawn, place, regression, directions, around, seen.points)
     known = (cloud.root / widths[:, None]) ** 2
-    told = slope @ np.linalg.solve(covariances[nearest], slope.T)
-    sizes = np.linalg.eigvalsh(told + np.diag(known.sum(0)))
+    sizes = np.linalg.eigvalsh(slope.told + np.diag(known.sum(0)))
     sizes = np.maximum(sizes, np.finfo(float).tiny)
-    information = float(np.log(sizes).sum()) - 2 * cloud.log_volume
+    information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
     held = sizes.min() > 1 / _HELD and spread < _HELD  # a steep slope may be that of one place
-    return Look(cloud, wanted, noise, regression, information, bool(held))
+    return Look(cloud, wanted, noise, regression, place, slope.shrink, information, bool(held))
 
 
 def spread_within(cloud: Cloud, gaps: Gaps) -> float:

@@ -120,12 +120,17 @@ def error_of_design(
     """
     if quadrature.points.ndim > 2:
         return np.zeros(features.combinations.shape[1])
-    independent = features.of_rows(y).var(0) / len(y)
+    independent = error_of_independent(features, y)
     if quadrature.excess is None:
         return independent
     gram = np.asarray(k.gram(y, y))
     scatter = (np.diagonal(gram).mean() - gram.mean()) / len(y)
     return independent * min(float(quadrature.excess) / max(scatter, np.finfo(float).tiny), 1.0)
+
+
+def error_of_independent(features: Features, y: Float[Array, "m d"]) -> Float[np.ndarray, " q"]:
+    """The variance of each feature over independent points, as many as there are rows."""
+    return features.of_rows(y).var(0) / len(y)
 
 
 _apply = eqx.filter_jit(lambda functions, rows: functions(rows))

@@ -36,8 +36,12 @@ class Polynomial(NamedTuple):
 
     def slope(self, xi: Float[np.ndarray, " p"]) -> Float[np.ndarray, "p q"]:
         """By ξ."""
-        steps = _STEP * np.eye(len(xi))
-        return (self.at(xi + steps) - self.at(xi - steps)) / (2 * _STEP)
+        return self.steps(xi) @ self.slopes
+
+    def steps(self, xi: Float[np.ndarray, " p"]) -> Float[np.ndarray, "p b"]:
+        """Of the terms, by ξ."""
+        moves = _STEP * np.eye(len(xi))
+        return (terms(xi + moves, self.degree) - terms(xi - moves, self.degree)) / (2 * _STEP)
 
     def combine(self, directions: Float[np.ndarray, "q r"], left: np.ndarray) -> "Polynomial":
         """Of combinations of the features."""
