@@ -106,8 +106,8 @@ class Look(NamedTuple):
     """Steps from a place near the data count by this, since some of the slopes there is chance."""
     information: float
     """The log determinant of what they tell of v, less what may be chance."""
-    held: bool
-    """Whether draws by them lie well inside of the cloud."""
+    reach: float
+    """The variance of draws by them, in units of the cloud's."""
 
     def measure(self, xi: Float[np.ndarray, "n p"]) -> Gaps:
         """How far the data are from what the regression gives at each ξ."""
@@ -214,7 +214,8 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
 def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -> Look:
     """The sight, the size of the cloud and the degree that tell most of theta.
 
-    Of clouds that hold what they tell: narrower ones would cut it off.
+    Of clouds that hold what they tell, since narrower ones would cut it off; where none does, the
+    one that cuts off least.
     """
     n, widths = len(problem.observed), np.asarray(problem.prior.real_widths())
     most, looks = max(len(widths), n // _ROWS_A_FEATURE), []
@@ -232,7 +233,10 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
             seen = Seen(at_draws[: len(cloud.xi)], some, known_some, observed, design, points)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
-    return max(looks, key=lambda look: (look.held, look.information))
+    holding = [look for look in looks if look.reach < _HELD]
+    if not holding:
+        return min(looks, key=lambda look: look.reach)
+    return max(holding, key=lambda look: look.information)
 
 
 def _compare_designs(
@@ -272,8 +276,8 @@ def _look(
     sizes = np.linalg.eigvalsh(slope.told + np.diag(known.sum(0)))
     sizes = np.maximum(sizes, np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
-    held = sizes.min() > 1 / _HELD and spread < _HELD  # a steep slope may be that of one place
-    return Look(cloud, wanted, noise, regression, place, slope.shrink, information, bool(held))
+    reach = max(1 / float(sizes.min()), spread)  # a steep slope may be that of one place
+    return Look(cloud, wanted, noise, regression, place, slope.shrink, information, reach)
 
 
 def spread_within(cloud: Cloud, gaps: Gaps) -> float:
