@@ -405,3 +405,23 @@ def test_a_regression_spends_no_calls_on_draws():
     options = {"draws": 60, "chains": 1, "warmup": 20, "max_calls": 7_000}
     posterior = owlfi.mmd_bayes(KEY, problem, rule, **options)
     assert len(posterior.draws) == 60
+
+
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (owlfi.mmd_bayes, {"draws": 400, "chains": 2, "warmup": 100}),
+        (owlfi.pseudo_marginal, {"draws": 1500, "chains": 2, "designs": 2}),
+    ],
+)
+def test_two_minima_have_as_many_draws_as_their_prior_says(method, options):
+    """Of theta² only its size is known: densities of the prior at ±2 are as e to 1."""
+    prior = owlfi.Prior(a=owlfi.Normal(1.0, 2.0))
+    model = owlfi.Simulator(lambda t, u: t[0] ** 2 + u, owlfi.Normal(), prior.names, prior=prior)
+    x = model([2.0], owlfi.sobol(KEY, 64, owlfi.Normal()))
+    problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol)
+    posterior = method(jax.random.key(2), problem, rule, **options)
+    assert any("another minimum" in told for told in posterior.warnings)
+    right = np.asarray(posterior["a"]) > 0
+    assert_allclose(right.mean(), 1 / (1 + np.exp(-1)), atol=0.08)

@@ -137,7 +137,8 @@ def mmd_bayes(
     each = 0 if fit.rough else fit.objective.m  # a regression simulates nothing
     take_calls(begun := int(taken) * each)
     parts = split_chunks(draws, _CHUNK)
-    steps = _draw_parts(key, target, now, parts, each, begun / warmup)
+    jumps = as_jax(begin.jumps / units)
+    steps = _draw_parts(key, target, now, jumps, parts, each, begun / warmup)
     done = collect(steps, len(parts), "MMD-Bayes", show=progress)
     drawn = np.concatenate([made.v for made in done], 1) * units
     drawn = match_covariance(begin.mode, problem.prior, rate, drawn) if beta is None else drawn
@@ -154,6 +155,8 @@ class _Begin(NamedTuple):
 
     objective: Objective | Regressed | QuasiLikelihood
     mode: Mode
+    jumps: Float[np.ndarray, "k p"]
+    """Between minima that the data hardly tell apart."""
     method: str
     calls: int
     warnings: tuple[str, ...]
@@ -161,7 +164,7 @@ class _Begin(NamedTuple):
 
 def _begin_plainly(fit: Fit) -> _Begin:
     objective = fit.regressed or fit.objective
-    return _Begin(objective, mode_of(fit), "MMD-Bayes", fit.calls, fit.warnings)
+    return _Begin(objective, mode_of(fit), fit.jumps, "MMD-Bayes", fit.calls, fit.warnings)
 
 
 def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
@@ -174,7 +177,8 @@ def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin
     theta, covariance = refined.theta, refined.covariance
     hessian = np.linalg.inv(covariance) / float(objective.beta)
     mode = Mode(theta, theta, covariance, hessian, ends, widths)
-    return _Begin(objective, mode, "MMD-Bayes, efficient discrepancy", calls + looked, told)
+    alone, method = np.zeros((0, len(theta))), "MMD-Bayes, efficient discrepancy"
+    return _Begin(objective, mode, alone, method, calls + looked, told)
 
 
 def _check_slopes(fit: Fit, beta: float | None, discrepancy: str) -> None:
@@ -253,7 +257,13 @@ def _warm_up(
 
 
 def _draw_parts(
-    key: Key[Array, ""], target: Target, now: Chains, parts: list[Any], each: int, price: float
+    key: Key[Array, ""],
+    target: Target,
+    now: Chains,
+    jumps: Float[Array, "k p"],
+    parts: list[Any],
+    each: int,
+    price: float,
 ) -> Iterator[Draws]:
     """Draws of all chains, part by part.
 
@@ -261,14 +271,16 @@ def _draw_parts(
     """
     for number, part in enumerate(parts):
         afford(1, max(math.ceil(price * len(part)), 1))
-        now, made = _draw(jax.random.fold_in(key, number), target, now, len(part))
+        now, made = _draw(jax.random.fold_in(key, number), target, now, jumps, len(part))
         take_calls(calls := int(made.simulated) * each)
         price = calls / len(part)
         yield made
 
 
 @compile_quickly
-def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[Chains, Draws]:
+def _draw(
+    key: Key[Array, ""], target: Target, chains: Chains, jumps: Float[Array, "k p"], n: int
+) -> tuple[Chains, Draws]:
     kernel = blackjax().nuts.build_kernel()
 
     def run(case: tuple[Array, Chains]) -> tuple[Any, tuple[Array, ...]]:
@@ -278,10 +290,22 @@ def _draw(key: Key[Array, ""], target: Target, chains: Chains, n: int) -> tuple[
             state, info = kernel(
                 step_key, state, target, chain.step_size, chain.inverse_mass_matrix
             )
-            return state, (state.position, info.num_integration_steps, info.is_divergent)
+            if len(jumps):
+                state = _jump(jax.random.fold_in(step_key, 1), state, target, jumps)
+            taken = info.num_integration_steps + bool(len(jumps))
+            return state, (state.position, taken, info.is_divergent)
 
         return jax.lax.scan(step, chain.states, jax.random.split(run_key, n))
 
     keys = jax.random.split(key, len(chains.step_size))
     states, (v, simulated, divergent) = jax.lax.map(run, (keys, chains))
     return chains._replace(states=states), Draws(v, simulated.sum(), divergent.sum())
+
+
+def _jump(key: Key[Array, ""], state: Any, target: Target, jumps: Float[Array, "k p"]) -> Any:
+    """To where another minimum is as far, by Metropolis: NUTS never leaves the one it is in."""
+    which, chance = jax.random.split(key)
+    there = state.position + jumps[jax.random.randint(which, (), 0, len(jumps))]
+    moved = blackjax().nuts.init(there, target)
+    better = jnp.log(jax.random.uniform(chance)) < moved.logdensity - state.logdensity
+    return jax.tree.map(lambda new, old: jnp.where(better, new, old), moved, state)

@@ -38,6 +38,7 @@ from owlfi.results import Posterior, announce
 from owlfi.results.health import tell_interruption
 
 _CORRELATION = 0.95  # of the noise from step to step (Deligiannidis, Doucet and Pitt 2018)
+_FAR = 0.2  # of the steps, to where another minimum is
 _SAME_DESIGN = 0.8  # the probability to stay with a design of the bank
 _STEP = 2.38  # over the root of p: best for normal targets
 
@@ -118,12 +119,7 @@ def pseudo_marginal(
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(np.asarray(covariance))
     log_density = _log_density(problem, rate, noise)
 
-    def step(state: State) -> State:
-        v = state.v + jumps @ random.standard_normal(len(centre))
-        design = noise.move(random, state.design)
-        proposed = State(v, design, log_density(v, design))
-        better = proposed.log_density - state.log_density > np.log(random.uniform())
-        return proposed if better else state
+    step = _walk(random, jumps, fit.jumps, noise, log_density)
 
     def steps() -> Iterator[list[State]]:
         begun = [(v, noise.first(random)) for v in starts]
@@ -141,6 +137,27 @@ def pseudo_marginal(
     calls = fit.calls + noise.calls + chains * (len(history) + 1) * noise.calls_a_step
     told = (*fit.warnings, *tell_interruption(len(history), warmup + draws, "steps"))
     return announce(join_chains(problem.prior, as_jax(v), calls, about, told))
+
+
+def _walk(
+    random: np.random.Generator,
+    jumps: Float[np.ndarray, "p p"],
+    far: Float[np.ndarray, "k p"],
+    noise: Noise,
+    log_density: Callable[[np.ndarray, Design], float],
+) -> Callable[[State], State]:
+    """One step of Metropolis; far: the jumps between minima that the data hardly tell apart."""
+
+    def step(state: State) -> State:
+        v = state.v + jumps @ random.standard_normal(len(jumps))
+        if len(far) and random.uniform() < _FAR:
+            v = v + far[random.integers(len(far))]
+        design = noise.move(random, state.design)
+        proposed = State(v, design, log_density(v, design))
+        better = proposed.log_density - state.log_density > np.log(random.uniform())
+        return proposed if better else state
+
+    return step
 
 
 def _log_density(

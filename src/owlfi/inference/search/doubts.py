@@ -3,6 +3,7 @@
 import numpy as np
 
 from owlfi.inference.search.assess import Assessed
+from owlfi.inference.search.rivals import find_rivals
 from owlfi.inference.search.stage import Stage
 from owlfi.inference.search.starts import Starts
 from owlfi.inference.search.widely import Wide
@@ -14,8 +15,6 @@ _AT_END = 0.02  # of the prior's width
 _UNDETERMINED = 1.45  # interquartile ranges of the prior, of which a uniform one has 2
 _COARSE = 3.0  # standard errors of the data, that the choice of the points may add
 _MANY_FAILED = 0.1  # of the starts
-_UNITS = 1.645  # standard errors of an end of an interval, more of few observations
-_APART = 5.0  # standard errors between minima
 _FEW_STRAYS = 0.3  # times the root of n: each moves an estimate by about a standard error over it
 _MANY_STRAYS = 0.3  # of the rows
 _NAMED = 10  # rows that a sentence lists
@@ -45,7 +44,7 @@ def describe_search(stage: Stage, wide: Wide, found: Assessed, starts: Starts) -
         *stage.quadrature.warnings,
         *_tell_interrupted(wide),
         *_tell_converged(wide, found),
-        *_tell_other_minima(stage, wide, found),
+        *_tell_other_minima(wide, found),
         *_tell_failed(found, starts),
     )
 
@@ -199,20 +198,13 @@ def _tell_strays(stage: Stage, found: Assessed) -> tuple[str, ...]:
     )
 
 
-def _tell_other_minima(stage: Stage, wide: Wide, found: Assessed) -> tuple[str, ...]:
-    """Searches that ended elsewhere, where the squared MMD is nearly as small."""
-    best, others = wide.landings[0], wide.landings[1:]
-    reach = np.sqrt(np.diag(np.asarray(found.errors.sandwich.covariance)))
-    rise = _UNITS**2 * float(np.asarray(found.errors.sandwich.rise).max()) * len(reach)
-    for other in others:
-        apart = np.abs(np.asarray(other.minimum.theta) - np.asarray(best.minimum.theta))
-        if other.value - best.value < rise and (apart > _APART * reach).any():
-            theta = np.asarray(other.minimum.theta).round(4)
-            return (
-                f"another minimum is nearly as low, at theta = {theta}: the data do not tell them "
-                "apart; narrow the prior, or observe more",
-            )
-    return ()
+def _tell_other_minima(wide: Wide, found: Assessed) -> tuple[str, ...]:
+    """The lowest of them."""
+    return tuple(
+        f"another minimum is nearly as low, at theta = {theta.round(4)}: the data do not tell them "
+        "apart; narrow the prior, or observe more"
+        for theta in find_rivals(wide, found)[:1]
+    )
 
 
 def _tell_failed(found: Assessed, starts: Starts) -> tuple[str, ...]:
