@@ -1,6 +1,7 @@
 """Studies in TOML, and the commands of campaigns."""
 
 import json
+import re
 import types
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from owlfi.campaign import Campaign
 from owlfi.campaign.assemble import runs_with_equal_weights
 from owlfi.cli.main import app
 from owlfi.cli.study import read_study
-from owlfi.cli.study_file import StudyError, construct
+from owlfi.cli.study_file import _KEYS, _TABLES, StudyError, construct
 from owlfi.cli.study_steps import describe_saving, make_campaign, make_problem, plan_study
 from owlfi.problem.simulations import Simulations
 
@@ -489,3 +490,21 @@ def test_mistakes_in_what_to_explore_are_named(study, old, new, message):
     study.write_text(EXPLORING.replace(old, new))
     with pytest.raises(StudyError, match=message):
         read_study(study)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "campaigns.md").read_text(encoding="utf-8")
+
+
+def test_study_of_a_program_on_the_page_is_read(tmp_path):
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (text,) = (toml for toml in blocks if "\n[prior]\n" in toml)
+    (tmp_path / "study.toml").write_text(text.replace("./projectile", "echo 1"))
+    (tmp_path / "observed.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n2,3,4,5,7\n")
+    study = read_study(tmp_path / "study.toml")
+    assert study.simulator.parameters == ("speed", "angle")
+    assert study.thetas == 100
+
+
+def test_page_lists_all_keys_of_a_study():
+    named = set(re.findall(r"`\[?(\w+)\]?`", PAGE))
+    assert {*_KEYS, *_TABLES["run"], *_TABLES["explore"]} <= named
