@@ -26,8 +26,8 @@ from owlfi.experiments.trust.problems import PROBLEMS
 from owlfi.experiments.trust.smooth import copula_log_likelihood
 from owlfi.inference.abc import _retune
 from owlfi.inference.acceptance import Explained, explain_distances
-from owlfi.inference.adjustment.adjust import Cloud, spread_within
 from owlfi.inference.adjustment.anneal import draw_by_annealing
+from owlfi.inference.adjustment.cloud import Cloud, spread_within
 from owlfi.inference.adjustment.noise import Gaps
 from owlfi.inference.adjustment.polynomial import regress
 from owlfi.inference.prior_runs import measure_distances, simulate_prior

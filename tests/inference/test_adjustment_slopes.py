@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from gaussian import gaussian_problem
+from owlfi.inference.adjustment.cloud import Cloud
 from owlfi.inference.adjustment.features import Features
 from owlfi.inference.adjustment.polynomial import regress
-from owlfi.inference.adjustment.slopes import assess_slope, gather_points
+from owlfi.inference.adjustment.redrawn import Redrawn, compare_designs
+from owlfi.inference.adjustment.slopes import OverDesigns, assess_slope, gather_points
 from owlfi.problem.simulations import Simulations
 from owlfi.weights.quadrature import unweighted
 
@@ -21,13 +24,12 @@ def assess(slopes, shared=True, error=1.0):
     rows = (XI @ slopes.T)[..., None]
     features = Features(lambda row: row, np.eye(1), np.zeros(1))
     design = unweighted(jnp.zeros((POINTS, 1) if shared else (DRAWS, POINTS, 1)))
-    points = gather_points(
-        features, Simulations(jnp.asarray(XI), design, jnp.asarray(rows), 1), error
-    )
+    runs = Simulations(jnp.asarray(XI), design, jnp.asarray(rows), 1)
     weights = np.full(DRAWS, 1 / DRAWS)
     regression, _ = regress(XI, rows.mean(1), weights, 1)
-    noise = np.array([[VARIANCE]])
-    return assess_slope(XI, weights, XI[0], regression, np.eye(1), noise, points)
+    scatter = gather_points(features, runs, error)
+    apart = scatter.apart(Cloud(np.zeros(2), np.eye(2), XI, weights), XI[0], regression)
+    return assess_slope(regression.slope(XI[0]), np.array([[VARIANCE]]), apart, scatter.variance)
 
 
 def test_a_slope_is_less_by_the_scatter_of_its_points():
@@ -68,3 +70,35 @@ def test_slopes_on_better_points_are_trusted_more():
 def test_points_of_its_own_for_each_draw_are_left_to_the_regression(shared):
     found = assess(2 + SLOPES, shared)
     assert np.allclose(found.shrink, np.eye(2)) != shared
+
+
+def test_designs_have_slopes_by_the_axes_of_a_cloud():
+    root = np.array([[2.0, 0.0], [1.0, 3.0]])
+    cloud = Cloud(np.zeros(2), root, XI, np.full(DRAWS, 1 / DRAWS))
+    regression, _ = regress(XI, XI, cloud.weights, 1)
+    slopes = SLOPES[:5, :, None] * np.ones(3)
+    apart = OverDesigns(slopes=slopes, variance=0.25).apart(cloud, XI[0], regression)
+    assert_allclose(apart.mean(0), 0, atol=1e-12)
+    step = 1e-3 * root @ [0.0, 1.0]
+    rise = np.einsum("p,kpq->kq", step, slopes - slopes.mean(0)) / 1e-3
+    assert_allclose(apart[:, 1], rise)
+
+
+def test_what_a_design_lacks_is_a_constant_and_a_slope():
+    """Others have y = 1 + 2a - b, the own design y = 0: added to it, that of the others."""
+    middle, root = np.array([1.0, -1.0]), np.array([[0.5, 0.0], [0.2, 0.3]])
+    ends = np.stack([*(middle + root.T), *(middle - root.T)])
+
+    def rows(v, m=4):
+        return np.repeat((1 + v @ [2.0, -1.0])[..., None, None], m, -2)
+
+    nothing = jnp.zeros((4, 4, 1))
+    others = jnp.asarray(np.repeat(rows(middle)[None], 3, 0))
+    beside = jnp.asarray(np.repeat(rows(ends)[None], 3, 0))
+    redrawn = Redrawn(middle, root, nothing[:1], nothing, others, beside, np.full((3, 4), 0.25))
+    features = Features(lambda row: row, np.eye(1), np.zeros(1))
+    y = jnp.asarray(RANDOM.normal(size=(5, 4, 1)))
+    runs = Simulations(jnp.zeros((5, 2)), unweighted(jnp.zeros((4, 1))), y, 1)
+    compared = compare_designs(gaussian_problem(), features, runs, redrawn)
+    v = RANDOM.normal(size=(6, 2))
+    assert_allclose(compared.lacking(v)[:, 0], 1 + v @ [2.0, -1.0])

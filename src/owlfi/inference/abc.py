@@ -7,14 +7,12 @@ weighting asks for no simulation.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import as_count, as_truth
 from owlfi._tools.keys import fold_key, numpy_generator, split_key
-from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.acceptance import (
     FEWEST,
     Accepted,
@@ -24,13 +22,13 @@ from owlfi.inference.acceptance import (
 )
 from owlfi.inference.adjustment.adjust import (
     Adjusted,
-    Redrawn,
     View,
     adjust_draws,
     view_runs,
 )
 from owlfi.inference.adjustment.features import UnadjustableError
 from owlfi.inference.adjustment.polynomial import draws_needed
+from owlfi.inference.adjustment.redrawn import redraw, redrawn_calls
 from owlfi.inference.health import tell_few_draws
 from owlfi.inference.prior_runs import simulate_prior
 from owlfi.inference.yardstick import (
@@ -45,20 +43,18 @@ from owlfi.inference.yardstick import (
 from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
-from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations, simulate
+from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations
 from owlfi.problem.spending import Expected, limit_calls
 from owlfi.problem.tuned_design import noise_of, retune_points
 from owlfi.problem.without_failures import check_way, find_failed, without_failures
 from owlfi.results import Posterior, announce
-
-_REDRAWN, _FEWEST_REDRAWN, _MOST_REDRAWN = 2048, 16, 64  # rows, or designs
 
 
 def _expect_rejection(
     problem: Problem, rule: Rule, draws: int, adjust: bool, discrepancy: str
 ) -> Expected:
     needed = max(rule.tuning_calls(problem), rule.m + CHECK_CALLS)
-    redrawn = (1 + _count_redrawn(rule)) * rule.m if adjust else 0
+    redrawn = redrawn_calls(rule, len(problem.prior.names)) if adjust else 0
     fitted = expect_yardstick(problem, rule, discrepancy)
     drawn = max(needed, draws * rule.m + CHECK_CALLS) + redrawn
     return Expected(fitted.needed + needed + redrawn, fitted.in_all + drawn)
@@ -84,7 +80,8 @@ def rejection_abc(
 
     draws: how many parameters are simulated, those included at which the rule was tuned.
     share, threshold, adjust, on_failure: see `accept`. An adjustment also simulates 16 to 64
-        designs of the rule at one theta, to know what the choice of the points adds; where too few
+        designs of the rule in the middle of the draws, and 4 to 16 around it, to know what the
+        choice of the points adds and what they lack; where too few
         are accepted for one, the draws are those without it, and a warning says so.
     discrepancy: "mmd", or "efficient", as in `minimum_distance`, by which the data are fitted
         first. Distances are then twice the log ratio of quasi-likelihoods to the estimate's, and
@@ -130,7 +127,10 @@ def rejection_abc(
         first = adjust_draws(random, problem, views := selected.view(problem))
     except UnadjustableError as refusal:  # what is simulated is not lost
         return announce(selected.posterior(problem, unadjusted=str(refusal)))
-    redrawn, made = _redraw(fold_key(rule_key, 2), problem, rule, selected.runs, first)
+    again_key, shared = fold_key(rule_key, 2), selected.runs.quadrature
+    if shared.points.ndim > 2:  # since some of them failed
+        return announce(selected.posterior(problem, first))
+    redrawn, made = redraw(again_key, problem, rule, shared, first.thetas)
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))
 
@@ -288,31 +288,3 @@ def _retune(problem: Problem, yardstick: Yardstick, runs: Simulations) -> Simula
     old = runs.quadrature
     tuned = retune_points(old, problem, noise_of(problem, old), as_jax(y))
     return replace(runs, quadrature=tuned)
-
-
-def _redraw(
-    key: Key[Array, ""], problem: Problem, rule: Rule, runs: Simulations, adjusted: Adjusted
-) -> tuple[Redrawn | None, int]:
-    """Simulations on other designs at the middle of the draws, None without any, and the calls."""
-    ends = problem.prior.bounds
-    middle = from_real(to_real(adjusted.thetas, ends).mean(0), ends)
-    count = _count_redrawn(rule)
-    shared = runs.quadrature.points.ndim == 2  # where none of them failed
-    others = rule.redraw(key, problem, runs.quadrature, count) if shared else None
-    if others is None:
-        return None, 0
-    columns = problem.observed.shape[1]
-    options: dict[str, Any] = {"check": False, "keep_failed": True, "columns": columns}
-    own = simulate(problem.simulator, middle[None], runs.quadrature, **options)
-    thetas = jnp.broadcast_to(middle, (count, len(middle)))
-    more = simulate(problem.simulator, thetas, others, **options)
-    fine = np.isfinite(np.asarray(more.y)).all((1, 2))
-    calls = own.calls + more.calls
-    if not np.isfinite(np.asarray(own.y)).all() or fine.sum() < 2:
-        return None, calls
-    return Redrawn(own.y, more.y[fine], np.asarray(others.weights)[fine]), calls
-
-
-def _count_redrawn(rule: Rule) -> int:
-    """How many other designs are looked at."""
-    return int(np.clip(_REDRAWN // rule.m, _FEWEST_REDRAWN, _MOST_REDRAWN))

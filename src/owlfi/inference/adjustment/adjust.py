@@ -13,19 +13,14 @@ from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
 from owlfi._tools.arrays import as_jax, take_rows
-from owlfi._tools.covariances import root_of
-from owlfi._tools.real_line import from_real, to_real
+from owlfi._tools.real_line import from_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
-from owlfi.inference.adjustment.features import (
-    Features,
-    UnadjustableError,
-    error_of_design,
-    error_of_independent,
-)
+from owlfi.inference.adjustment.cloud import Cloud, gather_clouds, spread_within
+from owlfi.inference.adjustment.features import Features
 from owlfi.inference.adjustment.noise import Gaps, Noise, measure_gaps
-from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, draws_needed, regress
-from owlfi.inference.adjustment.slopes import Points, assess_slope, gather_points
-from owlfi.kernels import Kernel
+from owlfi.inference.adjustment.polynomial import Polynomial, degrees_for, regress
+from owlfi.inference.adjustment.redrawn import Redrawn, compare_designs
+from owlfi.inference.adjustment.slopes import Scatter, assess_slope
 from owlfi.problem.prior import Prior, log_prior
 from owlfi.problem.problem import Problem
 from owlfi.problem.simulations import Simulations
@@ -33,34 +28,12 @@ from owlfi.problem.simulations import Simulations
 DRAWS = 1000
 _SAMPLES = 20  # of the nearest parameters, to know the scatter of rows by
 _REACH = 4  # times the accepted draws, in the widest cloud
-_HALVED, _FEWEST = 5, 40  # sizes of clouds, each half of the last
 _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge cuts off none
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
 _COARSE = 10.0  # times the noise of the data, what a regression leaves
 _NOISE_DRAWS = 128
-
-
-class Cloud(NamedTuple):
-    """The accepted draws in units of their own spread: v = centre + root ξ on the real line."""
-
-    centre: Float[np.ndarray, " p"]
-    root: Float[np.ndarray, "p p"]
-    xi: Float[np.ndarray, "n p"]
-    weights: Float[np.ndarray, " n"]
-
-    @property
-    def worth(self) -> float:
-        """How many equally weighted draws there are."""
-        return float(1 / np.sum(self.weights**2))
-
-    @property
-    def log_volume(self) -> float:
-        return float(np.log(np.diag(self.root)).sum())
-
-    def place(self, xi: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "... p"]:
-        return self.centre + xi @ self.root.T
 
 
 class Sight(NamedTuple):
@@ -89,8 +62,7 @@ class Seen(NamedTuple):
     observed: Float[np.ndarray, " q"]
     design: Float[np.ndarray, " q"]
     """The variance that the choice of the design adds."""
-    points: Points | None
-    """The features of single simulations."""
+    slopes: Scatter
 
 
 class Look(NamedTuple):
@@ -114,14 +86,6 @@ class Look(NamedTuple):
         counted = self.place + (xi - self.place) @ self.shrink.T
         gaps = self.observed - self.regression.at(counted)
         return measure_gaps(gaps, self.noise.at(xi, self.regression.variance(xi)))
-
-
-class Redrawn(NamedTuple):
-    """Simulations at one theta on the design of all draws, and on others of its kind."""
-
-    own: Float[Array, "1 m d"]
-    others: Float[Array, "r m d"]
-    weights: Float[np.ndarray, "r m"]
 
 
 class Adjusted(NamedTuple):
@@ -170,45 +134,9 @@ def view_runs(
         found = measure(runs)
         nearest = np.argsort(found, kind="stable")[: _REACH * count]
         near = runs.at(nearest)
-        clouds = _gather_each(problem, near, found[nearest], importance[nearest], count)
+        clouds = gather_clouds(problem, near, found[nearest], importance[nearest], count)
         views.append(View(choose, near, clouds))
     return views
-
-
-def _gather_each(
-    problem: Problem, runs: Simulations, found: np.ndarray, importance: np.ndarray, count: int
-) -> list[Cloud]:
-    """Some times the accepted draws, and fewer and fewer of the nearest while they are enough.
-
-    Raises UnadjustableError where the accepted ones are.
-    """
-    v = np.asarray(to_real(runs.thetas, problem.prior.bounds))
-    worth = float(1 / np.sum(_weigh(found[:count], importance[:count]) ** 2))
-    if worth < draws_needed(p := v.shape[1]):
-        raise UnadjustableError(
-            f"adjust=True needs draws worth {draws_needed(p)} at least for {p} parameters, but the "
-            f"{count} accepted ones, weighted by their distance, are worth {worth:.1f}; simulate "
-            "more, accept a larger share, or leave adjust out"
-        )
-    sizes = [len(v) // 2**halved for halved in range(_HALVED)]
-    enough = [size for size in sizes if size >= max(_FEWEST, 2 * draws_needed(p))]
-    clouds = [_gather(v[:size], _weigh(found[:size], importance[:size])) for size in enough]
-    return clouds or [_gather(v, _weigh(found, importance))]
-
-
-def _weigh(found: np.ndarray, importance: np.ndarray) -> Float[np.ndarray, " n"]:
-    """The nearer, the heavier (Epanechnikov)."""
-    near = (found.max() - found) / (np.ptp(found) + np.finfo(float).tiny)
-    weights = (near + 1e-3) * importance
-    return weights / weights.sum()
-
-
-def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cloud:
-    centre = weights @ v
-    centred = v - centre
-    covariance = (centred * weights[:, None]).T @ centred
-    root = root_of(covariance)
-    return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 
 def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -> Look:
@@ -221,37 +149,22 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
     most, looks = max(len(widths), n // _ROWS_A_FEATURE), []
     for choose, near, clouds in views:
         features = choose(near.y[:_SAMPLES] if redrawn is None else redrawn.others)
+        compared = compare_designs(problem, features, near, redrawn)
         at_draws = features.of(near.y, near.quadrature.weights)
         chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
         known = np.unique(np.concatenate(chosen))
         scatter = features.scatter_of(take_rows(near.y, known)) / n
-        observed, of_one, design = _compare_designs(problem.data_kernel, features, near, redrawn)
-        by_chance = error_of_independent(features, near.y[0])
-        points = gather_points(features, near, float(of_one.sum() / by_chance.sum()))
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
-            seen = Seen(at_draws[: len(cloud.xi)], some, known_some, observed, design, points)
+            mended = at_draws[: len(cloud.xi)] + compared.lacking(cloud.place(cloud.xi))
+            parts = features.observed, compared.design, compared.slopes
+            seen = Seen(mended, some, known_some, *parts)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
     holding = [look for look in looks if look.reach < _HELD]
     if not holding:
         return min(looks, key=lambda look: look.reach)
     return max(holding, key=lambda look: look.information)
-
-
-def _compare_designs(
-    k: Kernel, features: Features, runs: Simulations, redrawn: Redrawn | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the design of the draws would have to give, the variance of features over designs, and
-    how far the choice of the design leaves them open.
-    """
-    if redrawn is None:
-        error = error_of_design(features, k, runs.quadrature, runs.y[0])
-        return features.observed, error, error
-    own = features.of(redrawn.own, np.asarray(runs.quadrature.weights))[0]
-    others = features.of(redrawn.others, redrawn.weights)
-    error = others.var(0, ddof=1)
-    return features.observed + own - others.mean(0), error, error / len(others)
 
 
 def _look(
@@ -270,23 +183,14 @@ def _look(
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
     spread = spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
     place, around = cloud.xi[nearest], covariances[nearest]
-    drawn = (cloud.xi, cloud.weights)
-    slope = assess_slope(*drawn, place, regression, directions, around, seen.points)
+    apart = seen.slopes.apart(cloud, place, regression) @ directions
+    slope = assess_slope(regression.slope(place), around, apart, seen.slopes.variance)
     known = (cloud.root / widths[:, None]) ** 2
     sizes = np.linalg.eigvalsh(slope.told + np.diag(known.sum(0)))
     sizes = np.maximum(sizes, np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
     reach = max(1 / float(sizes.min()), spread)  # a steep slope may be that of one place
     return Look(cloud, wanted, noise, regression, place, slope.shrink, information, reach)
-
-
-def spread_within(cloud: Cloud, gaps: Gaps) -> float:
-    """The largest variance, in units of the cloud's, of its draws weighted by what gaps tell."""
-    logs = -0.5 * (gaps.distance + gaps.size)
-    weights = cloud.weights * np.exp(logs - logs.max())
-    weights /= weights.sum()
-    centred = cloud.xi - weights @ cloud.xi
-    return float(np.linalg.eigvalsh((centred * weights[:, None]).T @ centred)[-1])
 
 
 def _choose_some(count: int) -> Int[np.ndarray, " k"]:
