@@ -35,7 +35,12 @@ def two_means(units):
     ("method", "options", "rtol"),
     [
         (owlfi.rejection_abc, {"draws": 400, "adjust": True}, 1e-4),
-        (owlfi.rejection_abc, {"draws": 400, "discrepancy": "efficient"}, 1e-4),
+        pytest.param(
+            owlfi.rejection_abc,
+            {"draws": 400, "discrepancy": "efficient"},
+            1e-4,
+            marks=pytest.mark.slow,
+        ),
         (owlfi.sequential_abc, {"draws": 200, "keep": 100, "rounds": 2}, 1e-4),
         pytest.param(
             owlfi.mmd_bayes,

@@ -174,6 +174,7 @@ def test_where_the_simulator_fails_the_kernel_stays():
     assert calls == 128
 
 
+@pytest.mark.slow
 def test_whitening_serves_simulators_on_the_host():
     model, compiled = SKEWED, eqx.filter_jit(skewed)
     host = Simulator(
