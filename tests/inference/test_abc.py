@@ -530,6 +530,38 @@ def test_adjusted_intervals_cover_and_are_narrow_on_the_copula():
     assert (np.mean(widths, 0) < 2.5 * errors).all()
 
 
+@pytest.mark.slow
+def test_adjusted_draws_of_a_maximum_are_as_wide_as_its_posterior():
+    """Twelve kinks in the noise: slopes of one design's features owe as much to chance as to theta.
+
+    Where that was not taken off, draws were down to 0.4 times as wide as the posterior, in the
+    median 0.83, and 14 of 20 intervals held the truth.
+    """
+    prior = Prior(scale=owlfi.Uniform(0, 10))
+    law = Simulator(
+        lambda theta, u: theta[0] * jnp.max(-jnp.log1p(-u), 1, keepdims=True),
+        owlfi.Uniform(0, 1, dim=12),
+        prior.names,
+        prior=prior,
+    )
+    grid, widths, hits = np.linspace(0.01, 10, 5000), [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth = rng.uniform(0.5, 4.0)
+        x = rng.exponential(truth, size=(40, 12)).max(1, keepdims=True)
+        logs = (np.log(12 / grid) - x / grid + 11 * np.log1p(-np.exp(-x / grid))).sum(0)
+        density = np.exp(logs - logs.max())
+        density /= density.sum()
+        exact = np.sqrt(density @ (grid - density @ grid) ** 2)
+        rule = owlfi.OptimallyWeighted(m=64)
+        posterior = owlfi.rejection_abc(jax.random.key(seed), Problem(law, x), rule, adjust=True)
+        low, high = (float(end[0]) for end in posterior.interval(0.9))
+        hits.append(low <= truth <= high), widths.append(float(posterior.sd[0]) / exact)
+    assert 0.85 < np.median(widths) < 1.3
+    assert min(widths) > 0.5
+    assert sum(hits) >= 15  # of 18 that are expected, 1.34 of them a standard error
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::owlfi.HealthWarning")
 @pytest.mark.parametrize(
     ("method", "options"),

@@ -29,7 +29,7 @@ def assess(slopes, shared=True, error=1.0):
     regression, _ = regress(XI, rows.mean(1), weights, 1)
     scatter = gather_points(features, runs, error)
     apart = scatter.apart(Cloud(np.zeros(2), np.eye(2), XI, weights), XI[0], regression)
-    return assess_slope(regression.slope(XI[0]), np.array([[VARIANCE]]), apart, scatter.variance)
+    return assess_slope(regression.slope(XI[0]), np.array([[VARIANCE]]), apart)
 
 
 def test_a_slope_is_less_by_the_scatter_of_its_points():
@@ -77,7 +77,7 @@ def test_designs_have_slopes_by_the_axes_of_a_cloud():
     cloud = Cloud(np.zeros(2), root, XI, np.full(DRAWS, 1 / DRAWS))
     regression, _ = regress(XI, XI, cloud.weights, 1)
     slopes = SLOPES[:5, :, None] * np.ones(3)
-    apart = OverDesigns(slopes=slopes, variance=0.25).apart(cloud, XI[0], regression)
+    apart = OverDesigns(slopes=slopes).apart(cloud, XI[0], regression) * 20**0.5
     assert_allclose(apart.mean(0), 0, atol=1e-12)
     step = 1e-3 * root @ [0.0, 1.0]
     rise = np.einsum("p,kpq->kq", step, slopes - slopes.mean(0)) / 1e-3

@@ -63,6 +63,8 @@ class Seen(NamedTuple):
     design: Float[np.ndarray, " q"]
     """The variance that the choice of the design adds."""
     slopes: Scatter
+    middle: Float[np.ndarray, " p"] | None
+    """Where on the real line other designs were looked at."""
 
 
 class Look(NamedTuple):
@@ -157,7 +159,7 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
             mended = at_draws[: len(cloud.xi)] + compared.lacking(cloud.place(cloud.xi))
-            parts = features.observed, compared.design, compared.slopes
+            parts = features.observed, compared.design, compared.slopes, compared.middle
             seen = Seen(mended, some, known_some, *parts)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
@@ -182,15 +184,30 @@ def _look(
     covariances = noise.at(cloud.xi, regression.left)
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
     spread = spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
-    place, around = cloud.xi[nearest], covariances[nearest]
+    place = _anchor(cloud, regression, seen.middle, cloud.xi[nearest])
+    around = noise.at(place[None], regression.left)[0]
     apart = seen.slopes.apart(cloud, place, regression) @ directions
-    slope = assess_slope(regression.slope(place), around, apart, seen.slopes.variance)
+    slope = assess_slope(regression.slope(place), around, apart)
     known = (cloud.root / widths[:, None]) ** 2
     sizes = np.linalg.eigvalsh(slope.told + np.diag(known.sum(0)))
     sizes = np.maximum(sizes, np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
     reach = max(1 / float(sizes.min()), spread)  # a steep slope may be that of one place
     return Look(cloud, wanted, noise, regression, place, slope.shrink, information, reach)
+
+
+def _anchor(
+    cloud: Cloud,
+    regression: Polynomial,
+    middle: Float[np.ndarray, " p"] | None,
+    nearest: Float[np.ndarray, " p"],
+) -> Float[np.ndarray, " p"]:
+    """The middle, where the cloud has it, since errors of the design are known there."""
+    if middle is None:
+        return nearest
+    there = np.linalg.solve(cloud.root, middle - cloud.centre)
+    inside = regression.leverage(there[None]) <= regression.leverage(cloud.xi).max()
+    return there if inside.all() else nearest
 
 
 def _choose_some(count: int) -> Int[np.ndarray, " k"]:

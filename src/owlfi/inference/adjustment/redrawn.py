@@ -14,7 +14,13 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.covariances import root_of
 from owlfi._tools.real_line import from_real, to_real
 from owlfi.inference.adjustment.features import Features, error_of_design, error_of_independent
-from owlfi.inference.adjustment.slopes import OverDesigns, Scatter, gather_points
+from owlfi.inference.adjustment.slopes import (
+    Both,
+    OverDesigns,
+    Scatter,
+    gather_points,
+    slopes_between,
+)
 from owlfi.problem.problem import Problem
 from owlfi.problem.rules import Rule
 from owlfi.problem.simulations import Simulations, simulate
@@ -43,7 +49,8 @@ class Redrawn(NamedTuple):
 class Compared(NamedTuple):
     """How the features of a design differ from those of others."""
 
-    middle: Float[np.ndarray, " p"]
+    middle: Float[np.ndarray, " p"] | None
+    """None where there were no others."""
     there: Float[np.ndarray, " q"]
     """What they lack at the middle."""
     slope: Float[np.ndarray, "p q"]
@@ -54,7 +61,7 @@ class Compared(NamedTuple):
 
     def lacking(self, v: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n q"]:
         """What is to be added to features of the design at some places."""
-        return self.there + (v - self.middle) @ self.slope
+        return self.there + (v - (0 if self.middle is None else self.middle)) @ self.slope
 
 
 def count_redrawn(rule: Rule, p: int) -> tuple[int, int]:
@@ -116,7 +123,7 @@ def compare_designs(
     if redrawn is None:
         error = error_of_design(features, problem.data_kernel, runs.quadrature, runs.y[0])
         points = gather_points(features, runs, float(error.sum() / by_chance))
-        return Compared(np.zeros(p), np.zeros(q), np.zeros((p, q)), error, points)
+        return Compared(None, np.zeros(q), np.zeros((p, q)), error, points)
     weights = np.asarray(runs.quadrature.weights)
     others = features.of(redrawn.others, redrawn.weights)
     there = others.mean(0) - features.of(redrawn.own, weights)[0]
@@ -125,16 +132,10 @@ def compare_designs(
         points = gather_points(features, runs, float(error.sum() / by_chance))
         design = error / len(others)
         return Compared(redrawn.middle, there, np.zeros((p, q)), design, points)
-    own = _slopes(features.of(redrawn.own_ends, weights)[None], redrawn.root)
+    root, share = redrawn.root, float(error.sum() / by_chance)
+    own = slopes_between(features.of(redrawn.own_ends, weights)[None], root)
     pairs = zip(redrawn.ends, redrawn.weights, strict=False)
-    slopes = _slopes(np.stack([features.of(y, w) for y, w in pairs]), redrawn.root)
-    scatter = OverDesigns(slopes=slopes, variance=1 / (len(slopes) - 1))
+    slopes = slopes_between(np.stack([features.of(y, w) for y, w in pairs]), root)
+    points = gather_points(features, runs, share, redrawn.own_ends, root)
+    scatter = Both(first=points, second=OverDesigns(slopes=slopes))
     return Compared(redrawn.middle, there, slopes.mean(0) - own[0], error / len(others), scatter)
-
-
-def _slopes(
-    at_ends: Float[np.ndarray, "k e q"], root: Float[np.ndarray, "p p"]
-) -> Float[np.ndarray, "k p q"]:
-    """On the real line, by differences between the ends of its axes."""
-    above, below = np.split(at_ends, 2, axis=1)
-    return np.linalg.solve(root.T, (above - below) / 2)
