@@ -429,8 +429,21 @@ def test_a_cloud_holds_what_the_data_tell_only_where_they_narrow_it():
     xi = np.linspace(-1.7, 1.7, 41)[:, None]
     cloud = Cloud(np.zeros(1), np.eye(1), xi, np.full(41, 1 / 41))
     flat, told = np.zeros(41), (xi[:, 0] / 0.2) ** 2
-    assert_allclose(spread_within(cloud, Gaps(flat, flat)), xi.var())
-    assert_allclose(spread_within(cloud, Gaps(told, flat)), 0.2**2, rtol=0.01)
+    assert_allclose(spread_within(cloud, Gaps(flat, flat), np.eye(1)), xi.var())
+    assert_allclose(spread_within(cloud, Gaps(told, flat), np.eye(1)), 0.2**2, rtol=0.01)
+
+
+@pytest.mark.parametrize("key", [1, 2])
+def test_a_parameter_that_changes_nothing_leaves_the_others_as_narrow(key):
+    """It is as wide in every cloud: that must not choose the widest."""
+    prior = Prior(a=owlfi.Uniform(-5, 5), b=owlfi.Uniform(0.2, 4), c=owlfi.Normal(3.0, 2.0))
+    model = Simulator(lambda t, u: t[0] + t[1] * u, Normal(), prior.names, prior=prior)
+    problem = Problem(model, 1 + np.random.default_rng(0).normal(size=100))
+    rule = VStatistic(32, owlfi.sobol)
+    options = {"draws": 1000, "adjust": True}
+    posterior = owlfi.rejection_abc(jax.random.key(key), problem, rule, **options)
+    assert 0.07 < posterior.sd[0] < 0.16
+    assert_allclose(posterior.sd[2], 2.0, rtol=0.25)
 
 
 @pytest.mark.slow

@@ -267,7 +267,9 @@ def test_parameters_near_an_end_are_left_as_they_are_drawn():
     prior = owlfi.Prior(share=owlfi.Uniform(0.0, 1.0), mean=owlfi.Normal(0.0, 1e3))
     covariance = np.array([[0.01, 0.005], [0.005, 0.04]])
     theta, ends = np.array([0.1, 2.0]), prior.bounds
-    mode = Mode(theta, theta, covariance, np.eye(2), ends, np.asarray(prior.real_widths()))
+    mode = Mode(
+        theta, theta, covariance, np.eye(2), ends, np.asarray(prior.real_widths()), np.zeros((0, 2))
+    )
     v = np.array([-2.0, 2.0]) + 0.5 * np.random.default_rng(0).normal(size=(2, 500, 2))
     moved = match_covariance(mode, prior, 4.0, v)
     assert (moved[..., 0] == v[..., 0]).all()
@@ -425,3 +427,19 @@ def test_two_minima_have_as_many_draws_as_their_prior_says(method, options):
     assert any("another minimum" in told for told in posterior.warnings)
     right = np.asarray(posterior["a"]) > 0
     assert_allclose(right.mean(), 1 / (1 + np.exp(-1)), atol=0.08)
+
+
+@pytest.mark.parametrize("truth", [0.38, 0.6])
+@pytest.mark.filterwarnings("ignore::owlfi.HealthWarning")
+def test_modes_near_each_other_are_stretched_apart(truth):
+    """Six and ten standard errors apart: draws of one are never taken for the other's."""
+    prior = owlfi.Prior(a=owlfi.Normal(0.0, 2.0))
+    model = owlfi.Simulator(
+        lambda t, u: jnp.sqrt(t[0] ** 2 + 0.003) + u, owlfi.Normal(), prior.names, prior=prior
+    )
+    x = model([truth], owlfi.sobol(jax.random.key(3), 100, owlfi.Normal()))
+    problem, rule = owlfi.Problem(model, x), owlfi.VStatistic(64, owlfi.sobol)
+    options = {"draws": 400, "chains": 2, "warmup": 100}
+    draws = np.asarray(owlfi.mmd_bayes(jax.random.key(2), problem, rule, **options)["a"])
+    assert_allclose((draws > 0).mean(), 0.5, atol=0.12)
+    assert_allclose(draws[draws > 0].std(), draws[draws < 0].std(), rtol=0.25)

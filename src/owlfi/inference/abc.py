@@ -44,7 +44,7 @@ from owlfi.kernels import Kernel
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
 from owlfi.problem.simulations import CHECK_CALLS, Simulations, as_simulations
-from owlfi.problem.spending import Expected, limit_calls
+from owlfi.problem.spending import Expected, OutOfCallsError, keep_back, limit_calls
 from owlfi.problem.tuned_design import noise_of, retune_points
 from owlfi.problem.without_failures import check_way, find_failed, without_failures
 from owlfi.results import Posterior, announce
@@ -115,9 +115,11 @@ def rejection_abc(
     quadrature = rule.quadrature(rule_key, problem)
     fit_key = fold_key(rule_key, 3)
     yardstick = choose_yardstick(fit_key, problem, rule, quadrature, discrepancy, progress)
-    runs = simulate_prior(
-        theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
-    )
+    later = redrawn_calls(rule, len(problem.prior.names)) if adjust else 0
+    with keep_back(later):
+        runs = simulate_prior(
+            theta_key, problem, quadrature, draws, on_failure=on_failure, progress=progress
+        )
     runs = _retune(problem, yardstick, runs) if retune else runs
     selected = _select(problem, yardstick, runs, cut, adjust, on_failure, None)
     if not adjust:
@@ -130,7 +132,10 @@ def rejection_abc(
     again_key, shared = fold_key(rule_key, 2), selected.runs.quadrature
     if shared.points.ndim > 2:  # since some of them failed
         return announce(selected.posterior(problem, first))
-    redrawn, made = redraw(again_key, problem, rule, shared, first.thetas)
+    try:
+        redrawn, made = redraw(again_key, problem, rule, shared, first.thetas)
+    except OutOfCallsError:  # what is finished is not lost
+        redrawn, made = None, 0
     adjusted = first if redrawn is None else adjust_draws(random, problem, views, redrawn)
     return announce(selected.posterior(problem, adjusted, made))
 

@@ -17,7 +17,7 @@ from owlfi.inference.search.newton import STEPS, Minimum
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.profile import Reach
 from owlfi.inference.search.regressed import Regressed, regressed
-from owlfi.inference.search.rivals import list_jumps
+from owlfi.inference.search.rivals import rivals_apart
 from owlfi.inference.search.roughness import is_rough
 from owlfi.inference.search.sandwich import Sandwich, find_idle
 from owlfi.inference.search.scatter import Scatter
@@ -135,11 +135,11 @@ class Fit(NamedTuple):
         return None if self.scatter is None else regressed(self.scatter)
 
     @property
-    def jumps(self) -> Float[np.ndarray, "k p"]:
-        """From each minimum that the data hardly tell apart to each other, on the real line."""
+    def rivals(self) -> Float[np.ndarray, "k p"]:
+        """Minima that the data hardly tell from this one, from here on the real line."""
         if self.rough:  # what is known by regression is known around one of them
             return np.zeros((0, self.fitted))
-        return list_jumps(self.stage, self.begun.wide, self.assessed)
+        return rivals_apart(self.stage, self.begun.wide, self.assessed)
 
     def make_room(self, shares: Float[Array, "b n"]) -> "Fit":
         """The same where estimates of such other weightings of the data can be told from it."""

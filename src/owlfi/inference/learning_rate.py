@@ -8,7 +8,7 @@ stretched around their mode until their covariance is that of the estimate.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from scipy.special import chdtri
 
 from owlfi._tools.arrays import as_jax
@@ -39,6 +39,8 @@ class Mode(NamedTuple):
     ends: Ends
     widths: Float[np.ndarray, " p"]
     """Of the prior on the real line."""
+    rivals: Float[np.ndarray, "k p"]
+    """Other modes, from this one on the real line."""
 
 
 def mode_of(fit: Fit) -> Mode:
@@ -50,6 +52,7 @@ def mode_of(fit: Fit) -> Mode:
         hessian=np.asarray(fit.sandwich.hessian),
         ends=fit.objective.ends,
         widths=np.asarray(fit.objective.widths),
+        rivals=fit.rivals,
     )
 
 
@@ -108,17 +111,19 @@ def match_covariance(
     """Draws on the real line, moved so that they are as uncertain as the estimate in every pair.
 
     Those around the mode are mapped by A with A C Aᵀ = Σ (Ribatet, Cooley and Davison 2012), C
-    their own covariance and Σ the estimate's, with what the prior knows. Draws that are far beyond
-    the mode belong to another one, and stay, and so do parameters within two standard errors of an
-    end, where no real line is straight. Where a prior that is 0 cuts draws off, C is that of the
+    their own covariance and Σ the estimate's, with what the prior knows. Those around a rival are
+    stretched around their own mean by the same A. Draws that are far beyond belong to a mode that
+    nobody knows, and stay, and so do parameters within two standard errors of an end, where no real
+    line is straight. Where a prior that is 0 cuts draws off, C is that of the
     mode without it, and a move to there is refused as by Metropolis: the draw before counts again.
     """
     inside, flat = _are_inside(mode), v.reshape(-1, v.shape[-1])
     if not inside.any():
         return v
     (drawn, centre), (wanted, end) = _describe(mode, prior, beta, inside)
-    part = flat[:, inside]
-    near = _are_near(np.linalg.inv(drawn), part - centre)
+    part, precision = flat[:, inside], np.linalg.inv(drawn)
+    whose = _find_nearest(precision, part - centre, mode.rivals[:, inside])
+    near = (whose == 0) & _are_near(precision, part - centre)
     if near.sum() < _FEWEST * inside.sum():
         return v
 
@@ -126,6 +131,10 @@ def match_covariance(
         turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(covariance))
         moved = flat.copy()
         moved[:, inside] = np.where(near[:, None], end + (part - centre) @ turn.T, part)
+        for number in range(1, 1 + len(mode.rivals)):
+            there = whose == number
+            own = part[there].mean(0) if there.any() else 0.0
+            moved[np.ix_(there, inside)] = own + (part[there] - own) @ turn.T
         return moved, prior.excludes(from_real(as_jax(moved), prior.bounds))
 
     moved, refused = move(part[near].mean(0), np.cov(part[near].T).reshape(wanted.shape))
@@ -170,6 +179,16 @@ def _real_hessian(mode: Mode) -> Float[np.ndarray, "p p"]:
     v = to_real(as_jax(mode.minimum), mode.ends)
     slope = np.exp(np.asarray(log_slope(v, mode.ends)))
     return mode.hessian * np.outer(slope, slope)
+
+
+def _find_nearest(
+    precision: Float[np.ndarray, "p p"],
+    moved: Float[np.ndarray, "n p"],
+    rivals: Float[np.ndarray, "k p"],
+) -> Int[np.ndarray, " n"]:
+    """The mode that each draw belongs to: 0 for this one, and a number for each rival."""
+    apart = moved[:, None] - np.concatenate([np.zeros((1, moved.shape[1])), rivals])
+    return np.argmin(np.einsum("nkp,pq,nkq->nk", apart, precision, apart), 1)
 
 
 def _are_near(

@@ -39,6 +39,7 @@ from owlfi.inference.learning_rate import (
 from owlfi.inference.refined_fit import refine_fit
 from owlfi.inference.search.objective import Objective
 from owlfi.inference.search.regressed import Regressed
+from owlfi.inference.search.rivals import list_jumps
 from owlfi.problem.prior import Prior
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -137,8 +138,9 @@ def mmd_bayes(
     each = 0 if fit.rough else fit.objective.m  # a regression simulates nothing
     take_calls(begun := int(taken) * each)
     parts = split_chunks(draws, _CHUNK)
-    jumps = as_jax(begin.jumps / units)
-    steps = _draw_parts(key, target, now, jumps, parts, each, begun / warmup)
+    jumps = as_jax(list_jumps(begin.mode.rivals) / units)
+    price = begun / warmup + chains * each * bool(len(jumps))
+    steps = _draw_parts(key, target, now, jumps, parts, each, price)
     done = collect(steps, len(parts), "MMD-Bayes", show=progress)
     drawn = np.concatenate([made.v for made in done], 1) * units
     drawn = match_covariance(begin.mode, problem.prior, rate, drawn) if beta is None else drawn
@@ -155,8 +157,6 @@ class _Begin(NamedTuple):
 
     objective: Objective | Regressed | QuasiLikelihood
     mode: Mode
-    jumps: Float[np.ndarray, "k p"]
-    """Between minima that the data hardly tell apart."""
     method: str
     calls: int
     warnings: tuple[str, ...]
@@ -164,7 +164,7 @@ class _Begin(NamedTuple):
 
 def _begin_plainly(fit: Fit) -> _Begin:
     objective = fit.regressed or fit.objective
-    return _Begin(objective, mode_of(fit), fit.jumps, "MMD-Bayes", fit.calls, fit.warnings)
+    return _Begin(objective, mode_of(fit), "MMD-Bayes", fit.calls, fit.warnings)
 
 
 def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin:
@@ -176,9 +176,9 @@ def _refine(key: Key[Array, ""], rule: Rule, fit: Fit, progress: bool) -> _Begin
     objective, looked = quasi_likelihood(refined.balance, ends)
     theta, covariance = refined.theta, refined.covariance
     hessian = np.linalg.inv(covariance) / float(objective.beta)
-    mode = Mode(theta, theta, covariance, hessian, ends, widths)
-    alone, method = np.zeros((0, len(theta))), "MMD-Bayes, efficient discrepancy"
-    return _Begin(objective, mode, alone, method, calls + looked, told)
+    alone = np.zeros((0, len(theta)))  # known around one of them only
+    mode = Mode(theta, theta, covariance, hessian, ends, widths, alone)
+    return _Begin(objective, mode, "MMD-Bayes, efficient discrepancy", calls + looked, told)
 
 
 def _check_slopes(fit: Fit, beta: float | None, discrepancy: str) -> None:

@@ -30,6 +30,7 @@ from owlfi.inference.learning_rate import (
 )
 from owlfi.inference.search.objective import Objective, value_at
 from owlfi.inference.search.regressed import Regressed, regressed_value
+from owlfi.inference.search.rivals import list_jumps
 from owlfi.problem.prior import log_prior
 from owlfi.problem.problem import Problem, as_problem
 from owlfi.problem.rules import Rule, as_rule
@@ -119,7 +120,7 @@ def pseudo_marginal(
     jumps = _STEP / len(centre) ** 0.5 * np.linalg.cholesky(np.asarray(covariance))
     log_density = _log_density(problem, rate, noise)
 
-    step = _walk(random, jumps, fit.jumps, noise, log_density)
+    step = _walk(random, jumps, list_jumps(mode.rivals), noise, log_density)
 
     def steps() -> Iterator[list[State]]:
         begun = [(v, noise.first(random)) for v in starts]

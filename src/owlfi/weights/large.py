@@ -68,7 +68,7 @@ def _factorise(gram: Float[np.ndarray, "m m"], jitter: float) -> _Factor:
     try:  # symmetric, so that its transpose is what LAPACK overwrites
         factor, _ = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        return _Factor(np.eye(len(gram)), np.inf)
+        return _Factor(np.full_like(gram, np.nan), np.inf)
     found = _Factor(factor, np.inf)
     return found._replace(condition=norm * _inverse_norm(found))
 

@@ -183,17 +183,34 @@ def _look(
     wanted = seen.observed @ directions
     covariances = noise.at(cloud.xi, regression.left)
     nearest = np.argmin(measure_gaps(seen.at_draws @ directions - wanted, covariances)[0])
-    spread = spread_within(cloud, measure_gaps(fitted @ directions - wanted, covariances))
     place = _anchor(cloud, regression, seen.middle, cloud.xi[nearest])
     around = noise.at(place[None], regression.left)[0]
     apart = seen.slopes.apart(cloud, place, regression) @ directions
     slope = assess_slope(regression.slope(place), around, apart)
     known = (cloud.root / widths[:, None]) ** 2
-    sizes = np.linalg.eigvalsh(slope.told + np.diag(known.sum(0)))
-    sizes = np.maximum(sizes, np.finfo(float).tiny)
+    prior = np.diag(known.sum(0))
+    sizes = np.maximum(np.linalg.eigvalsh(slope.told + prior), np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
-    reach = max(1 / float(sizes.min()), spread)  # a steep slope may be that of one place
+    reach = _measure_reach(
+        cloud, slope.told, prior, measure_gaps(fitted @ directions - wanted, covariances)
+    )
     return Look(cloud, wanted, noise, regression, place, slope.shrink, information, reach)
+
+
+def _measure_reach(
+    cloud: Cloud, told: Float[np.ndarray, "p p"], prior: Float[np.ndarray, "p p"], gaps: Gaps
+) -> float:
+    """The largest variance of what is told, in units of the cloud's; 0 where nothing is.
+
+    A direction that only the prior knows is as wide as the cloud, which does not cut it off.
+    """
+    sizes, axes = np.linalg.eigh(told)
+    known = np.einsum("pa,pq,qa->a", axes, prior, axes)
+    seen = sizes > known
+    if not seen.any():
+        return 0.0
+    by_slope = 1 / float((sizes + known)[seen].min())  # which may be that of one place
+    return max(by_slope, spread_within(cloud, gaps, axes[:, seen]))
 
 
 def _anchor(

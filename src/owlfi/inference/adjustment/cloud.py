@@ -73,10 +73,10 @@ def _gather(v: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> Cl
     return Cloud(centre, root, np.linalg.solve(root, centred.T).T, weights)
 
 
-def spread_within(cloud: Cloud, gaps: Gaps) -> float:
-    """The largest variance, in units of the cloud's, of its draws weighted by what gaps tell."""
+def spread_within(cloud: Cloud, gaps: Gaps, axes: Float[np.ndarray, "p a"]) -> float:
+    """The largest variance along some axes of the cloud's draws, weighted by what gaps tell."""
     logs = -0.5 * (gaps.distance + gaps.size)
     weights = cloud.weights * np.exp(logs - logs.max())
     weights /= weights.sum()
-    centred = cloud.xi - weights @ cloud.xi
-    return float(np.linalg.eigvalsh((centred * weights[:, None]).T @ centred)[-1])
+    along = (cloud.xi - weights @ cloud.xi) @ axes
+    return float(np.linalg.eigvalsh((along * weights[:, None]).T @ along)[-1])

@@ -2,7 +2,7 @@
 
 The same points stand behind the simulations at all thetas, so that an error of theirs that grows
 with theta looks to a regression like what theta does. The scatter of slopes over points, or over
-designs where there are some, says how much of them is chance: their squares are too large by that.
+designs where there are some, says how much of them is chance: steps of theta count by that less.
 """
 
 import abc

@@ -29,11 +29,22 @@ def find_rivals(wide: Wide, found: Assessed) -> list[Float[np.ndarray, " p"]]:
     return known[1:]
 
 
-def list_jumps(stage: Stage, wide: Wide, found: Assessed) -> Float[np.ndarray, "k p"]:
-    """Steps on the real line from each of these minima to each other, none where there is one.
+def rivals_apart(stage: Stage, wide: Wide, found: Assessed) -> Float[np.ndarray, "k p"]:
+    """Where they are from the lowest on the real line, in parameters that the data determine."""
+    lowest = np.asarray(wide.best.minimum.theta)
+    places = as_jax(np.stack([lowest, *find_rivals(wide, found)]))
+    v = np.asarray(to_real(places, stage.problem.prior.bounds))
+    known = np.isfinite(np.diag(np.asarray(found.errors.sandwich.covariance)))
+    return np.where(known, v[1:] - v[0], 0.0)
+
+
+def list_jumps(apart: Float[np.ndarray, "k p"]) -> Float[np.ndarray, "j p"]:
+    """Steps from each minimum to each other, by where they are from one of them.
 
     As many lead back as there: a chain that takes them at random may accept as Metropolis does.
+
+    >>> list_jumps(np.array([[2.0]])).ravel()
+    array([ 2., -2.])
     """
-    places = [np.asarray(wide.best.minimum.theta), *find_rivals(wide, found)]
-    v = [np.asarray(to_real(as_jax(theta), stage.problem.prior.bounds)) for theta in places]
-    return np.array([b - a for a, b in permutations(v, 2)]).reshape(-1, len(places[0]))
+    places = [np.zeros(apart.shape[1]), *apart]
+    return np.array([b - a for a, b in permutations(places, 2)]).reshape(-1, apart.shape[1])
