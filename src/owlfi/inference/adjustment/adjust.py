@@ -82,6 +82,10 @@ class Look(NamedTuple):
     """The log determinant of what they tell of v, less what may be chance."""
     reach: float
     """The variance of draws by them, in units of the cloud's."""
+    seen: int
+    """Directions of which they tell more than the prior does."""
+    reach_seen: float
+    """Along these; 0 where there are none."""
 
     def measure(self, xi: Float[np.ndarray, "n p"]) -> Gaps:
         """How far the data are from what the regression gives at each ξ."""
@@ -163,10 +167,13 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
             seen = Seen(mended, some, known_some, *parts)
             for degree in degrees_for(len(widths), cloud.worth):
                 looks.append(_look(cloud, seen, degree, most, widths))
-    holding = [look for look in looks if look.reach < _HELD]
-    if not holding:
-        return min(looks, key=lambda look: look.reach)
-    return max(holding, key=lambda look: look.information)
+    if holding := [look for look in looks if look.reach < _HELD]:
+        return max(holding, key=lambda look: look.information)
+    most_seen = max(look.seen for look in looks)  # what changes nothing is held by none
+    seeing = [look for look in looks if look.seen == most_seen]
+    if holding := [look for look in seeing if look.reach_seen < _HELD]:
+        return max(holding, key=lambda look: look.information)
+    return min(seeing, key=lambda look: look.reach_seen)
 
 
 def _look(
@@ -191,26 +198,23 @@ def _look(
     prior = np.diag(known.sum(0))
     sizes = np.maximum(np.linalg.eigvalsh(slope.told + prior), np.finfo(float).tiny)
     information = float(np.log(sizes).sum()) - 2 * cloud.log_volume - slope.doubt
-    reach = _measure_reach(
-        cloud, slope.told, prior, measure_gaps(fitted @ directions - wanted, covariances)
-    )
-    return Look(cloud, wanted, noise, regression, place, slope.shrink, information, reach)
+    gaps = measure_gaps(fitted @ directions - wanted, covariances)
+    seen_by = slope.told + prior
+    reach = _measure_reach(cloud, seen_by, gaps, np.eye(len(place)))
+    values, axes = np.linalg.eigh(slope.told)
+    axes = axes[:, values > np.einsum("pa,pq,qa->a", axes, prior, axes)]
+    shown = (information, reach, axes.shape[1], _measure_reach(cloud, seen_by, gaps, axes))
+    return Look(cloud, wanted, noise, regression, place, slope.shrink, *shown)
 
 
 def _measure_reach(
-    cloud: Cloud, told: Float[np.ndarray, "p p"], prior: Float[np.ndarray, "p p"], gaps: Gaps
+    cloud: Cloud, told: Float[np.ndarray, "p p"], gaps: Gaps, axes: Float[np.ndarray, "p a"]
 ) -> float:
-    """The largest variance of what is told, in units of the cloud's; 0 where nothing is.
-
-    A direction that only the prior knows is as wide as the cloud, which does not cut it off.
-    """
-    sizes, axes = np.linalg.eigh(told)
-    known = np.einsum("pa,pq,qa->a", axes, prior, axes)
-    seen = sizes > known
-    if not seen.any():
+    """The largest variance along some axes of what is told, in units of the cloud's."""
+    if not axes.shape[1]:
         return 0.0
-    by_slope = 1 / float((sizes + known)[seen].min())  # which may be that of one place
-    return max(by_slope, spread_within(cloud, gaps, axes[:, seen]))
+    least = max(float(np.linalg.eigvalsh(axes.T @ told @ axes)[0]), np.finfo(float).tiny)
+    return max(1 / least, spread_within(cloud, gaps, axes))  # a slope may be that of one place
 
 
 def _anchor(
