@@ -102,3 +102,11 @@ def test_what_a_design_lacks_is_a_constant_and_a_slope():
     compared = compare_designs(gaussian_problem(), features, runs, redrawn)
     v = RANDOM.normal(size=(6, 2))
     assert_allclose(compared.lacking(v)[:, 0], 1 + v @ [2.0, -1.0])
+
+
+def test_rows_that_are_all_alike_are_compared_without_dividing_by_zero():
+    """As counts at a small rate are, most of them 0."""
+    features = Features(lambda row: row, np.eye(1), np.zeros(1))
+    runs = Simulations(jnp.zeros((5, 2)), unweighted(jnp.zeros((4, 1))), jnp.zeros((5, 4, 1)), 1)
+    compared = compare_designs(gaussian_problem(), features, runs, None)
+    assert np.isfinite(compared.slopes.variance)

@@ -120,19 +120,23 @@ def compare_designs(
     """By other designs, or without any by what is known of the error of the one."""
     p, q = runs.thetas.shape[1], len(features.observed)
     by_chance = error_of_independent(features, runs.y[0]).sum()
+
+    def compare_with_chance(error: Float[np.ndarray, " q"]) -> float:
+        return float(error.sum() / by_chance) if by_chance > 0 else 1.0  # all rows may be alike
+
     if redrawn is None:
         error = error_of_design(features, problem.data_kernel, runs.quadrature, runs.y[0])
-        points = gather_points(features, runs, float(error.sum() / by_chance))
+        points = gather_points(features, runs, compare_with_chance(error))
         return Compared(None, np.zeros(q), np.zeros((p, q)), error, points)
     weights = np.asarray(runs.quadrature.weights)
     others = features.of(redrawn.others, redrawn.weights)
     there = others.mean(0) - features.of(redrawn.own, weights)[0]
     error = others.var(0, ddof=1)
     if len(redrawn.ends) < 2:
-        points = gather_points(features, runs, float(error.sum() / by_chance))
+        points = gather_points(features, runs, compare_with_chance(error))
         design = error / len(others)
         return Compared(redrawn.middle, there, np.zeros((p, q)), design, points)
-    root, share = redrawn.root, float(error.sum() / by_chance)
+    root, share = redrawn.root, compare_with_chance(error)
     own = slopes_between(features.of(redrawn.own_ends, weights)[None], root)
     pairs = zip(redrawn.ends, redrawn.weights, strict=False)
     slopes = slopes_between(np.stack([features.of(y, w) for y, w in pairs]), root)
