@@ -387,7 +387,7 @@ def test_own_types_are_read_where_the_store_is_ones_own(tmp_path):
 
 
 def test_what_weights_were_tuned_to_is_written_down():
-    numbers = (jnp.array(float(i)) for i in range(6))
+    numbers = (jnp.array(float(i)) for i in range(7))
     fit = KernelFit(jnp.array(0), jnp.array(1), jnp.ones(2), *numbers)
     again = decode(encode((fit, 1.0)))[0]
     assert type(again) is KernelFit

@@ -9,8 +9,11 @@ from numpy.testing import assert_allclose
 
 import owlfi
 from owlfi import models
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.bfgs import minimise
 from owlfi.experiments.excess import excesses, law_of, simulate_rows
+from owlfi.measures.rotated import Rotated
+from owlfi.measures.rotation import rotation_to
 from owlfi.weights import kernel_fit
 from owlfi.weights.certificate import Verdict
 from owlfi.weights.coordinates import coordinate_systems
@@ -334,3 +337,41 @@ def test_shapes_that_do_not_fit_are_refused(points, y):
 def test_values_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="y has a value that is NaN"):
         owlfi.tuned_weights(K, owlfi.Normal(), [0.0, 1.0], [np.nan, 1.0])
+
+
+# What lies beyond the coordinates that c sees
+
+
+def test_a_kernel_that_is_linear_beyond_its_coordinates_has_the_embedding_of_the_kernel():
+    """∫∫ c(v, v') (1 + a r r') over v' and r' is ∫ c(v, v') over v'."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(60)
+    shares = shares / shares.sum()
+    v, r = (part.ravel() for part in np.meshgrid(nodes, nodes))
+    both = np.outer(shares, shares).ravel()
+    place, c = np.array([[0.3]]), owlfi.SquaredExponential(0.8)
+    rows, others = as_jax(np.concatenate([place, v[:, None]])), np.append(1.7, r)
+    products = as_jax(np.outer(others, others))
+    gram = np.asarray(kernel_fit.with_rest(c.gram(rows, rows), jnp.array(0.4), products))
+    expected = 0.8 / np.hypot(0.8, 1) * np.exp(-0.5 * 0.3**2 / (0.8**2 + 1))
+    assert_allclose(gram[0, 1:] @ both, expected, rtol=1e-9)
+    assert_allclose(both @ gram[1:, 1:] @ both, 0.8 / np.sqrt(0.8**2 + 2), rtol=1e-9)
+
+
+def test_directions_that_matter_little_are_integrated_as_well_as_points_fill_them():
+    """Noise in 19 small directions, linear in y: Sobol points hardly see it as noise."""
+    sizes = np.where(np.arange(24) < 5, 1.0, 0.3)
+    directions = rotation_to(np.eye(24)[:, :5])
+    noise = Rotated(owlfi.Normal(dim=24), directions, as_jax(np.full(5, 0.15)))
+    l2, k = 16.0, owlfi.SquaredExponential(4.0)
+    designs = jnp.stack([owlfi.sobol(jax.random.key(i), 64, noise) for i in range(4)])
+    y = np.asarray(designs) * sizes
+    found = owlfi.tuned_weights(k, noise, designs, y)
+    assert (np.asarray(found.certificate.fit.linear) > 0.01).all()
+    scaled = y / np.sqrt(l2 + sizes**2)
+    mean = np.prod(l2 / (l2 + sizes**2)) ** 0.5 * np.exp(-0.5 * (scaled**2).sum(-1))
+    norm2 = np.prod(l2 / (l2 + 2 * sizes**2)) ** 0.5
+    weights = np.asarray(found.weights)
+    grams = [np.asarray(k.gram(rows, rows)) for rows in map(as_jax, y)]
+    pairs = [w @ gram @ w for w, gram in zip(weights, grams, strict=True)]
+    excess = np.array(pairs) - 2 * (weights * mean).sum(1) + norm2
+    assert_allclose(found.certificate.excess.mean(), excess.mean(), rtol=0.25)  # noise: 5 times

@@ -97,11 +97,18 @@ class Rotated(Measure):
 
         On the host.
         """
-        leading = self.rotation.turn_back(scores_of(self.given, u))[..., :directions]
+        leading = self._turned(u)[..., :directions]
         stay = [(part, own) for part, own in _pieces(self.given, u) if not has_scores(part)]
         laws = [Normal(dim=directions), *(part for part, _ in stay)]
         points = np.concatenate([leading, *(own for _, own in stay)], -1)
         return Product(*laws) if stay else laws[0], as_jax(points)
+
+    def beyond(self, u: Float[Array, "... s"], directions: int) -> Float[np.ndarray, "... n"]:
+        """The scores along all others, independent standard normal. On the host."""
+        return self._turned(u)[..., directions:]
+
+    def _turned(self, u: Float[Array, "... s"]) -> Float[np.ndarray, "... n"]:
+        return np.asarray(self.rotation.turn_back(scores_of(self.given, u)))
 
 
 def scores_of(measure: Measure, u: Float[Array, "... s"]) -> Float[np.ndarray, "... n"]:

@@ -199,7 +199,8 @@ def _greedy(tuning: Tuning, measure: Measure, candidates: Array, count: int) -> 
     moved = coordinate_systems(measure, candidates)[int(fit.coordinates)].points
     points, embedding = tuning.points[0, :, : law.dim], embed(c, law)
     z = embedding.mean(jnp.concatenate([points, moved]))
-    return candidates[_choose(c, fit.nugget, points, moved, z, count)]
+    unseen = fit.nugget + fit.linear  # what lies beyond is not chosen for, and is noise here
+    return candidates[_choose(c, unseen, points, moved, z, count)]
 
 
 @compile_quickly

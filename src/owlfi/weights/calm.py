@@ -1,7 +1,7 @@
 """Weights under a fitted kernel: no larger than they need to be, and without the bias of a fit."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from owlfi._tools.programs import compile_quickly
 from owlfi.weights.certificate import LARGEST_ABSOLUTE_SUM
-from owlfi.weights.kernel_fit import KernelFit, base_gram, invert
+from owlfi.weights.kernel_fit import KernelFit, base_gram, invert, with_rest
 from owlfi.weights.optimal import solve_gram
 
 _CALM = 1.2  # weights may cost this factor of the smallest estimated error, if they are smaller
@@ -29,18 +29,26 @@ class Weights(NamedTuple):
 
 @compile_quickly
 def solve_designs(
-    designs: Array, z: Array, norm2: Array, fitted: KernelFit, plain: Array, most_noise: Array
+    designs: Array,
+    z: Array,
+    norm2: Array,
+    fitted: KernelFit,
+    plain: Array,
+    most_noise: Array,
+    rest: Array | None = None,
 ) -> tuple[Weights, Weights]:
     """Calm and plain weights of each design.
 
     plain: weights of the points that stand for the measure.
     most_noise: a bound on m Σ w_i², as of `tuned_weights`.
+    rest: (b, m, m), products of what lies beyond the coordinates.
     """
     largest = most_noise / len(plain)
 
-    def solve_one(design: tuple[Array, Array, Array, KernelFit]) -> tuple[Weights, Weights]:
-        u, zu, own, found = design
-        gram = base_gram(found.family, found.lengthscale, u) + found.constant
+    def solve_one(design: tuple[Array, Array, Array, KernelFit, Any]) -> tuple[Weights, Weights]:
+        u, zu, own, found, beyond = design
+        seen = base_gram(found.family, found.lengthscale, u)
+        gram = with_rest(seen, found.linear, beyond) + found.constant
         system = gram, zu + found.constant, own + found.constant
         risk = _risk(*system, found.nugget, plain)
         calm = _calm(*system, found.nugget, largest)
@@ -48,7 +56,7 @@ def solve_designs(
         calm = jax.lax.cond(found.bias > _LARGEST_BIAS, even, lambda kept: kept, calm)
         return calm, Weights(plain, risk, jnp.array(1.0), 0.0 * own)
 
-    return jax.lax.map(solve_one, (designs, z, norm2, fitted))
+    return jax.lax.map(solve_one, (designs, z, norm2, fitted, rest))
 
 
 def _calm(gram: Array, z: Array, norm2: Array, nugget: Array, largest_square_sum: Array) -> Weights:

@@ -7,7 +7,7 @@ noise to its kernel, and goes into the nugget.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from owlfi._tools.arrays import as_jax
 from owlfi.measures import Measure, Normal, Product, Rotated, Uniform, parts_of
@@ -28,6 +28,8 @@ class System(NamedTuple):
     """Natural lengthscales."""
     outermost: Float[np.ndarray, "... m"]
     """Weights of the points that stand for the unseen tails, summing to one or zero."""
+    rest: Float[np.ndarray, "... m n"] | None = None
+    """Standard normal scores that a kernel does not look along, but that may matter linearly."""
 
 
 def coordinate_systems(measure: Measure, u: Float[Array, "... m s"]) -> list[System]:
@@ -73,7 +75,9 @@ def _look_along(measure: Rotated, u: Float[Array, "... m s"], directions: int) -
     widths = natural_scales(law, points)
     shares = np.asarray(measure.shares)[:directions] / float(measure.shares[0])
     widths[:directions] = np.minimum(shares**-0.5, _WIDEST)
-    return System(law, points, widths * shares.sum() ** 0.5, outermost_points(law, points))
+    widths *= shares.sum() ** 0.5
+    rest = measure.beyond(u, directions) if measure.dim > MOST_GIVEN else None
+    return System(law, points, widths, outermost_points(law, points), rest)
 
 
 def _join(scored: list[tuple[Measure, np.ndarray]]) -> tuple[Measure, Array]:
@@ -121,6 +125,15 @@ class Stacked(NamedTuple):
     points: Float[np.ndarray, "b g m q"]
     widths: Float[np.ndarray, "g q"]
     outermost: Float[np.ndarray, "b g m"]
+    rest: Float[np.ndarray, "b g m m"] | None
+    """Products of what lies beyond the coordinates, 1 on average on the diagonal."""
+
+    def at(
+        self, coordinates: Int[np.ndarray, " b"]
+    ) -> tuple[Float[np.ndarray, "b m q"], Float[np.ndarray, "b m m"] | None]:
+        """The points of each design in a system of its own, and what lies beyond."""
+        each = np.arange(len(coordinates)), coordinates
+        return self.points[each], None if self.rest is None else self.rest[each]
 
 
 def stack_systems(systems: list[System]) -> Stacked:
@@ -135,4 +148,14 @@ def stack_systems(systems: list[System]) -> Stacked:
         np.stack([widen(system.points, 0.0) for system in systems], 1),
         np.stack([widen(system.widths, 1.0) for system in systems]),
         np.stack([system.outermost for system in systems], 1),
+        _stack_rest([system.rest for system in systems]),
     )
+
+
+def _stack_rest(rests: list[np.ndarray | None]) -> Float[np.ndarray, "b g m m"] | None:
+    """None where no system leaves anything out."""
+    known = [rest for rest in rests if rest is not None]
+    if not known:
+        return None
+    products = [rest @ rest.swapaxes(-1, -2) / max(1, rest.shape[-1]) for rest in known]
+    return np.stack(products, 1)

@@ -7,7 +7,7 @@ how smoothly, and along which coordinates, k(y(u), ·) varies with u.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ _SMALL_DESIGN = 48
 _LOG_NUGGET = (-32.0, 0.0)
 _START_NUGGETS = -14.0, -3.0  # from the first alone, what is rough ends in lengthscales of nothing
 _LOG_CONSTANT = 12.0  # either way
+_LOG_LINEAR = (-16.0, 4.0)
 _TINY = 1e-300
 _ROUNDING = 1e-15  # of a factorisation, for each point
 _LOG_LENGTHSCALE = 5.0  # either way, from the spread of the coordinate
@@ -45,6 +46,16 @@ def base_gram(
     return jax.lax.switch(family, branches, lengthscale)
 
 
+def with_rest(
+    gram: Float[Array, "m m"], linear: Array, rest: Float[Array, "m m"] | None
+) -> Float[Array, "m m"]:
+    """c(u, u) where y also changes with coordinates r that c does not see, linearly.
+
+    That is c(v, v') (1 + linear ⟨r, r'⟩): the mean of r is 0, so that the embedding is that of c.
+    """
+    return gram if rest is None else gram * (1 + linear * rest)
+
+
 def families_in(dim: int) -> tuple:
     """In many dimensions, no sample tells one smoothness from another."""
     return FAMILIES if dim <= _MOST_LENGTHSCALES else FAMILIES[:1]
@@ -60,6 +71,8 @@ class KernelFit(eqx.Module):
     """Infinite where the coordinates chosen are fewer than those of other systems."""
     constant: Float[Array, "..."]
     nugget: Float[Array, "..."]
+    linear: Float[Array, "..."]
+    """What varies linearly with coordinates beyond those that c sees, in units of c."""
     variance: Float[Array, "..."]
     """σ² of c: mean of tr(P K) / m over the thetas."""
     unexplained: Float[Array, "..."]
@@ -78,26 +91,31 @@ class Criterion(NamedTuple):
     least_nugget: float = 0.0
     families: int | None = None
     """How many there are, where not all are tried."""
+    rest: Float[Array, "m m"] | None = None
+    """Products of what lies beyond the coordinates."""
 
     def starts(self) -> Float[Array, "r n"]:
         """Smooth, and with noise."""
         low, high = _LOG_NUGGET
         nuggets = jnp.arctanh((2 * jnp.array(_START_NUGGETS) - low - high) / (high - low))
         lengthscales = 1 if self.shared else self.points.shape[1]
-        return jnp.zeros((len(nuggets), 2 + lengthscales)).at[:, 0].set(nuggets)
+        others = self.rest is not None
+        return jnp.zeros((len(nuggets), 2 + others + lengthscales)).at[:, 0].set(nuggets)
 
     @property
     def shared(self) -> bool:
         """Whether one number scales all lengthscales."""
         return self.points.shape[1] > _MOST_LENGTHSCALES
 
-    def parameters(self, x: Array) -> tuple[Array, Array, Array]:
-        """nugget, constant, lengthscales (s,)."""
-        low, high = _LOG_NUGGET
+    def parameters(self, x: Array) -> tuple[Array, Array, Array, Array]:
+        """nugget, constant, linear, lengthscales (s,)."""
         squashed = jnp.tanh(x)
-        nugget = self.least_nugget + jnp.exp(0.5 * (low + high + (high - low) * squashed[0]))
+        nugget = self.least_nugget + _between(*_LOG_NUGGET, squashed[0])
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
-        return nugget, constant, self.scales * jnp.exp(_LOG_LENGTHSCALE * squashed[2:])
+        scales, linear = squashed[2:], jnp.array(0.0)
+        if self.rest is not None:
+            scales, linear = squashed[3:], _between(*_LOG_LINEAR, squashed[2])
+        return nugget, constant, linear, self.scales * jnp.exp(_LOG_LENGTHSCALE * scales)
 
     def matrix(self) -> Callable[[Array, Array], Array]:
         """A function of the family and x."""
@@ -105,14 +123,19 @@ class Criterion(NamedTuple):
         distances = squared_distances(self.points, self.points, self.scales) if self.shared else 0.0
 
         def evaluate(family: Array, x: Array) -> Array:
-            nugget, constant, lengthscale = self.parameters(x)
+            nugget, constant, linear, lengthscale = self.parameters(x)
             if self.shared:  # then the distances are computed once
                 gram = jnp.exp(-0.5 * distances * (self.scales[0] / lengthscale[0]) ** 2)
             else:
                 gram = base_gram(family, lengthscale, self.points, self.families)
-            return gram + constant + nugget * identity
+            return with_rest(gram, linear, self.rest) + constant + nugget * identity
 
         return evaluate
+
+
+def _between(low: float, high: float, squashed: Array) -> Array:
+    """From -1 ... 1, evenly in the logarithm."""
+    return jnp.exp(0.5 * (low + high + (high - low) * squashed))
 
 
 @jax.custom_vjp
@@ -159,6 +182,7 @@ def fit(
     outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
     families: int | None = None,
+    rest: Float[Array, "b g m m"] | None = None,
 ) -> KernelFit:
     """The kernel of each design, pooled over its t thetas.
 
@@ -167,27 +191,34 @@ def fit(
     outermost: weights of the points that stand for the unseen tails, summing to one or zero.
     typical: weights of the points that stand for the measure, by which kernels are compared.
     families: how many of the families are tried; all where left out.
+    rest: products of what lies beyond the coordinates of each system.
     """
 
-    def fit_one(design: tuple[Array, Array, Array]) -> KernelFit:
+    def fit_one(design: tuple[Array, Array, Array, Array | None]) -> KernelFit:
         return _fit_one(*design, widths, typical, families)
 
     # Side by side only while small: XLA's batched triangular solves are slow, LAPACK's are not.
     at_once = points.shape[0] if points.shape[2] <= _SMALL_DESIGN else None
-    return jax.lax.map(fit_one, (points, grams, outermost), batch_size=at_once)
+    return jax.lax.map(fit_one, (points, grams, outermost, rest), batch_size=at_once)
 
 
 def _fit_one(
     points: Array,
     grams: Array,
     outermost: Array,
+    rest: Array | None,
     widths: Array,
     typical: Array,
     families: int | None,
 ) -> KernelFit:
     """The first family chooses the coordinates; the others start from where it ended."""
     systems = len(points)
-    starts = Criterion(points[0], widths[0]).starts()
+
+    def criterion_in(coordinates: Array | int) -> Criterion:
+        beyond = None if rest is None else rest[coordinates]
+        return Criterion(points[coordinates], widths[coordinates], families=families, rest=beyond)
+
+    starts = criterion_in(0).starts()
 
     def try_stage(
         best: tuple[KernelFit, Array], number: Array
@@ -195,7 +226,7 @@ def _fit_one(
         searching = number < systems
         coordinates = jnp.where(searching, number, best[0].coordinates)
         family = jnp.where(searching, 0, number - systems + 1)
-        criterion = Criterion(points[coordinates], widths[coordinates], families=families)
+        criterion = criterion_in(coordinates)
         first = jnp.where(searching, starts, best[1])
         matrix = partial(criterion.matrix(), family)
         x = minimise(lambda x: likelihood(matrix(x), grams), first)
@@ -206,7 +237,7 @@ def _fit_one(
         chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), (found, x), best)
         return chosen, None
 
-    nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 6)
+    nothing = KernelFit(jnp.array(0), jnp.array(0), widths[0], *[jnp.array(jnp.inf)] * 7)
     stages = jnp.arange(systems + len(families_in(points.shape[-1])[:families]) - 1)
     return jax.lax.scan(try_stage, (nothing, starts[0]), stages)[0][0]
 
@@ -219,23 +250,26 @@ def choose_better(
     grams: Float[Array, "b t m m"],
     outermost: Float[Array, "b g m"],
     typical: Float[Array, " m"],
+    rest: Float[Array, "b g m m"] | None = None,
 ) -> KernelFit:
     """The kernels fitted to the designs, or those known from others where these fit better."""
 
-    def compare(design: tuple[KernelFit, KernelFit, Array, Array, Array]) -> KernelFit:
-        fitted, known, systems, grams, outermost = design
+    def compare(design: tuple[KernelFit, KernelFit, Array, Array, Array, Any]) -> KernelFit:
+        fitted, known, systems, grams, outermost, rest = design
         gram = base_gram(known.family, known.lengthscale, systems[known.coordinates])
+        beyond = None if rest is None else rest[known.coordinates]
+        gram = with_rest(gram, known.linear, beyond)
         # More points need more of a nugget to be told apart.
         rounding = _ROUNDING * len(gram) * (1 + known.constant)
         nugget = jnp.maximum(known.nugget, rounding)
         matrix = gram + known.constant + nugget * jnp.eye(len(gram))
-        parameters = nugget, known.constant, known.lengthscale
+        parameters = nugget, known.constant, known.linear, known.lengthscale
         ends = outermost[known.coordinates]
         found = assess(known.coordinates, known.family, *parameters, matrix, grams, ends, typical)
         better = (found.unexplained < fitted.unexplained) | jnp.isnan(fitted.unexplained)
         return jax.tree.map(lambda new, old: jnp.where(better, new, old), found, fitted)
 
-    return jax.lax.map(compare, (fitted, known, points, grams, outermost))
+    return jax.lax.map(compare, (fitted, known, points, grams, outermost, rest))
 
 
 def assess(
@@ -243,6 +277,7 @@ def assess(
     family: Array,
     nugget: Array,
     constant: Array,
+    linear: Array,
     lengthscale: Array,
     matrix: Float[Array, "m m"],
     grams: Float[Array, "t m m"],
@@ -267,6 +302,7 @@ def assess(
         lengthscale,
         constant,
         nugget,
+        linear,
         variance.mean(),
         unexplained.mean(),
         (standardised @ outermost).mean(),

@@ -142,15 +142,16 @@ def tune(
     early = np.asarray(plain)[:_LARGEST_FIT]
     first = stack_systems(coordinate_systems(measure, designs[:, :_LARGEST_FIT]))
     grams = data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
-    seen, widths, outermost, typical = jax.device_put((*first, early / early.sum()))
-    fitted = fit(seen, grams, widths, outermost, typical, len(families_in(measure.dim)))
+    seen, widths, outermost, rest, typical = jax.device_put((*first, early / early.sum()))
+    families = len(families_in(measure.dim))
+    fitted = fit(seen, grams, widths, outermost, typical, families, rest)
     if known is not None:
-        fitted = choose_better(fitted, known, seen, grams, outermost, typical)
+        fitted = choose_better(fitted, known, seen, grams, outermost, typical, rest)
     fitted = _without_unseen(fitted, laws)
-    stacked = stack_systems(systems).points
-    points = as_jax(stacked[np.arange(len(designs)), fitted.coordinates])
+    points, beyond = jax.device_put(stack_systems(systems).at(np.asarray(fitted.coordinates)))
     embedded = _embed_designs(laws, points, fitted)
-    calm, equal = solve_designs(points, *embedded, fitted, plain, as_jax(np.float64(most_noise)))
+    most = as_jax(np.float64(most_noise))
+    calm, equal = solve_designs(points, *embedded, fitted, plain, most, beyond)
     quadrature = _certify(designs, fitted, calm, equal, grams)
     return Tuning(laws, points, fitted, quadrature)
 
@@ -166,14 +167,16 @@ def weigh_alike(
     fitted = _map_leaves(lambda leaf: leaf[None], certificate.fit)
     systems = coordinate_systems(measure, designs)
     laws = tuple(system.law for system in systems)
-    points = stack_systems(systems).points[:, int(certificate.fit.coordinates)]
+    chosen = np.full(len(designs), int(certificate.fit.coordinates))
+    points, rest = stack_systems(systems).at(chosen)
     squares = (np.asarray(quadrature.weights) ** 2).sum()
     most = 1.5 * m * squares  # hardly noisier than the one that was tuned
     plain, most = jax.device_put((np.full(m, 1 / m), most))
     parts = []
-    for design in np.asarray(points):  # one at a time, by the program that served the first
-        one = as_jax(design[None])
-        parts.append(solve_designs(one, *_embed_designs(laws, one, fitted), fitted, plain, most)[0])
+    for i in range(len(designs)):  # one at a time, by the program that served the first
+        one, own = jax.device_put(jax.tree.map(lambda part, i=i: part[i : i + 1], (points, rest)))
+        embedded = _embed_designs(laws, one, fitted)
+        parts.append(solve_designs(one, *embedded, fitted, plain, most, own)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)
     return Quadrature(designs, found.weights, found.risk, found.condition, found.nugget)
 
