@@ -11,7 +11,7 @@ from owlfi.experiments import EXPERIMENTS, beyond, dimensions
 from owlfi.experiments.experiment import Plan
 from owlfi.weights.certificate import UNSEEN_TAILS
 
-CHOSEN = ("learned", "adaptive")
+CHOSEN = ("learned", "regressed", "adaptive")
 KEY = jax.random.key(0)
 
 

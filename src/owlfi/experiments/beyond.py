@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from owlfi import models
 from owlfi.experiments.curves import label_models
-from owlfi.experiments.designs import run_adaptive, run_learned
+from owlfi.experiments.designs import run_adaptive, run_learned, run_regressed
 from owlfi.experiments.excess import LAW_POINTS, Setting, excesses, set_up, simulate_rows
 from owlfi.experiments.experiment import Experiment, Plan, Record, Table, group
 from owlfi.experiments.paths import process, slow_epidemic, switch
@@ -38,15 +38,18 @@ MODELS: dict[str, Callable[[], Simulator]] = {
 _CHUNK = 5  # repeats a step
 _POINTS = {"iid": iid, "sobol": sobol}
 _RULES = ("v", "paper", "tuned")
-_CASES = [*product(_POINTS, _RULES), ("learned", "v"), ("learned", "tuned"), ("adaptive", "tuned")]
+_CHOSEN = {"learned": run_learned, "regressed": run_regressed, "adaptive": run_adaptive}
+_CASES = [*product(_POINTS, _RULES), ("learned", "v"), *product(_CHOSEN, ("tuned",))]
 _HEADINGS = (
     "iid V", "iid paper", "iid tuned", "Sobol V", "Sobol paper", "Sobol tuned", "learned V",
-    "learned", "adaptive",
+    "learned", "regressed", "adaptive",
 )  # fmt: skip
+_USUAL = 256
+_LARGE = {"Lotka-Volterra": 1024}  # of the learned points alone
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    return plan.choose((64, 256), (64,))
+    return plan.choose((64, _USUAL), (64,))
 
 
 def _names(plan: Plan) -> list[str]:
@@ -55,7 +58,14 @@ def _names(plan: Plan) -> list[str]:
 
 def _list_steps(plan: Plan) -> list[tuple[range, str, int]]:
     """The repeats, the model and m of each: more repeats go on where fewer ended."""
-    return list(product(plan.chunks(_CHUNK), _names(plan), _sizes(plan)))
+    sizes = {name: (*_sizes(plan), *plan.choose(_more(name), ())) for name in _names(plan)}
+    return [
+        (chunk, name, m) for chunk in plan.chunks(_CHUNK) for name in sizes for m in sizes[name]
+    ]
+
+
+def _more(name: str) -> tuple[int, ...]:
+    return (_LARGE[name],) if name in _LARGE else ()
 
 
 def run(key: Key[Array, ""], plan: Plan, skip: int = 0) -> Iterator[Record]:
@@ -78,7 +88,8 @@ def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
     simulator, theta, data_kernel, law = setting
     measure, uniform = simulator.measure, simulator.uniform().measure
     result: Record = {"excess": {}, "certificate": {}, "tails": {}, "pilot": {}}
-    for name, points in _POINTS.items():
+    large = m > _USUAL
+    for name, points in () if large else _POINTS.items():
         v = [points(key, m, uniform) for key in keys]
         u = jnp.stack([measure.from_uniform(cells) for cells in v])
         y = jnp.stack([simulate_rows(simulator, theta, design) for design in u])
@@ -88,7 +99,7 @@ def _repeat(keys: list[Array], setting: Setting, m: int) -> Record:
         table = np.asarray(excesses(data_kernel, law, y, weights))
         result["excess"][name] = dict(zip(_RULES, table.T.tolist(), strict=True))
         result["certificate"][name], result["tails"][name] = _read_certificate(tuned)
-    for name, run_design in (("learned", run_learned), ("adaptive", run_adaptive)):
+    for name, run_design in list(_CHOSEN.items())[: 1 if large else None]:
         designs = [run_design(key, setting, m) for key in keys]
         y = jnp.stack([design.y for design in designs])
         found = jnp.stack([design.quadrature.weights for design in designs])
@@ -120,7 +131,7 @@ def arrange(records: list[Record]) -> dict[str, Record]:
         results[name] = {"s": of_model[0]["s"]}
         for m, chunks in group(of_model, "m").items():
             by_points = results[name][str(m)] = {}
-            for points, rule in _CASES:
+            for points, rule in (case for case in _CASES if case[0] in chunks[0]["excess"]):
                 by_points.setdefault(points, {})[rule] = _summarise(chunks, points, rule)
     return results
 
@@ -131,12 +142,12 @@ def _summarise(chunks: list[Record], points: str, rule: str) -> Record:
 
     found = excess(points, rule)
     peers = points if points in _POINTS else "sobol"
-    summary = {
-        "repeats": len(found),
-        "excess_median": float(np.median(found)),
-        "ratio_to_v": float(np.median(found / excess(peers, "v"))),
-        "ratio_to_paper": float(np.median(found / excess(peers, "paper"))),
-    }
+    summary = {"repeats": len(found), "excess_median": float(np.median(found))}
+    for peer in ("v", "paper"):
+        if peers in chunks[0]["excess"]:
+            summary[f"ratio_to_{peer}"] = float(np.median(found / excess(peers, peer)))
+    if points == "learned":
+        summary["ratio_to_v_there"] = float(np.median(found / excess(points, "v")))
     if points not in _POINTS:
         pilots = np.concatenate([chunk["pilot"][points] for chunk in chunks])
         summary["pilot_median"] = float(np.median(pilots))
@@ -155,7 +166,7 @@ def table(records: list[Record]) -> Table:
     rows = []
     for name, result in arrange(records).items():
         for m in (key for key in result if key != "s"):
-            cells = [_cell(result[m][points][rule], rule) for points, rule in _CASES]
+            cells = [_cell(result[m].get(points, {}).get(rule), rule) for points, rule in _CASES]
             rows.append((f"{name}\ns = {result['s']}, m = {m}", *cells))
     return Table(
         "Median excess squared MMD",
@@ -167,27 +178,33 @@ def table(records: list[Record]) -> Table:
     )
 
 
-def _cell(summary: Record, rule: str) -> str:
+def _cell(summary: Record | None, rule: str) -> str:
+    if summary is None:
+        return "–"
     excess = summary["excess_median"]
     if rule != "tuned":
         return f"{excess:.1e}"
     seen = excess > 1e-10  # below, rounding of the reference decides
     certificate = f"\ncert. {summary['certificate_ratio']:.2g}" if seen else ""
-    return f"{excess:.1e}\n{1 / summary['ratio_to_v']:,.2g} x{certificate}"
+    gain = f"\n{1 / summary['ratio_to_v']:,.2g} x" if "ratio_to_v" in summary else ""
+    return f"{excess:.1e}{gain}{certificate}"
 
 
 def picture(records: list[Record]) -> Figure:
-    """The excess of every rule at the largest m."""
+    """The excess of every rule at the largest m that all have."""
     results = arrange(records)
     figure = Figure(figsize=(7.2, 4.2))
     axes = figure.subplots()
-    largest = [list(result.values())[-1] for result in results.values()]
-    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^*DP", strict=True)):
+    sizes = [
+        max(int(m) for m in result if m != "s" and int(m) <= _USUAL) for result in results.values()
+    ]
+    largest = [result[str(m)] for result, m in zip(results.values(), sizes, strict=True)]
+    for j, ((points, rule), marker) in enumerate(zip(_CASES, "os^os^*DXP", strict=True)):
         values = [max(cell[points][rule]["excess_median"], 1e-16) for cell in largest]
         color = {"v": "0.45", "paper": "C0", "tuned": "C1"}[rule]
         fill = "white" if points == "sobol" else color
-        place = np.arange(len(values)) + 0.11 * (j - 3)
-        label = "adaptive" if points == "adaptive" else f"{points}, {rule}"
+        place = np.arange(len(values)) + 0.1 * (j - 3)
+        label = points if points in ("regressed", "adaptive") else f"{points}, {rule}"
         axes.plot(place, values, marker, color=color, markerfacecolor=fill, label=label)
     y_label = "median excess squared MMD"
     label_models(axes, list(results), y_label, columns=4, rotation=20, ha="right")
