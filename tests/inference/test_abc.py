@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 
 import owlfi
@@ -595,3 +596,19 @@ def test_draws_that_one_point_tells_nothing_of_are_not_adjusted():
             KEY, gaussian_problem(), VStatistic(1), draws=400, adjust=True
         )
     assert len(posterior.draws) >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, 1000])
+def test_adjusted_draws_on_points_that_were_chosen_are_as_wide_as_the_exact_posterior(n):
+    """Of both parameters of a normal law: mean and scale."""
+    prior = Prior(mean=owlfi.Uniform(-5, 5), scale=owlfi.Uniform(0.1, 5))
+    normal = Simulator(lambda theta, u: theta[0] + theta[1] * u, Normal(), prior.names, prior=prior)
+    for seed in range(3):
+        data_key, key = jax.random.split(jax.random.key(seed))
+        x = np.asarray(normal([1.0, 1.5], owlfi.iid(data_key, n, normal.measure)))
+        posterior = owlfi.rejection_abc(key, Problem(normal, x), owlfi.Adaptive(m=64), adjust=True)
+        t = scipy.stats.t(n - 2, x.mean(), x.std() / np.sqrt(n - 2))  # flat prior, flat in scale
+        scale = scipy.stats.invgamma((n - 2) / 2, scale=n * x.var() / 2)
+        exact = np.array([t.std(), np.sqrt(scale.mean() - scale.expect(np.sqrt) ** 2)])
+        assert_allclose(np.asarray(posterior.draws).std(0), exact, rtol=0.15)  # 0.02 is chance

@@ -1,4 +1,4 @@
-"""Slopes of features that points of one design share: how much of them is chance."""
+"""Features of weighted rows, and how much of their slopes is chance of the points they share."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -110,3 +110,13 @@ def test_rows_that_are_all_alike_are_compared_without_dividing_by_zero():
     runs = Simulations(jnp.zeros((5, 2)), unweighted(jnp.zeros((4, 1))), jnp.zeros((5, 4, 1)), 1)
     compared = compare_designs(gaussian_problem(), features, runs, None)
     assert np.isfinite(compared.slopes.variance)
+
+
+def test_rows_scatter_as_their_weights_say():
+    """Gauss points lie far out; by their weights, standard normal rows have variance 1."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    features = Features(lambda row: row, np.eye(1), np.zeros(1))
+    found = features.scatter_of(jnp.asarray(nodes)[None, :, None], weights)
+    assert_allclose(found, [[[20 / 19]]])
+    beside = features.scatter_of(jnp.array([[[0.0], [1.0], [-1.0]]]), np.array([2.0, -0.5, -0.5]))
+    assert_allclose(beside, [[[0.0]]])

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.special import gammaincc
 
-from owlfi._tools.arrays import as_jax, take_rows
+from owlfi._tools.arrays import as_jax
 from owlfi._tools.real_line import from_real
 from owlfi.inference.adjustment.anneal import draw_by_annealing
 from owlfi.inference.adjustment.cloud import Cloud, gather_clouds, spread_within
@@ -159,7 +159,8 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
         at_draws = features.of(near.y, near.quadrature.weights)
         chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
         known = np.unique(np.concatenate(chosen))
-        scatter = features.scatter_of(take_rows(near.y, known)) / n
+        chosen_runs = near.at(known)
+        scatter = features.scatter_of(chosen_runs.y, chosen_runs.quadrature.weights) / n
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
             mended = at_draws[: len(cloud.xi)] + compared.lacking(cloud.place(cloud.xi))

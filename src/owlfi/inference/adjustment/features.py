@@ -50,18 +50,29 @@ class Features(NamedTuple):
 
         Kernels much wider than k see little else of a sample than this sum.
         """
-        w = np.asarray(weights)
-        shares = as_jax(np.broadcast_to(w / w.sum(-1, keepdims=True), y.shape[:2]))
-        return np.asarray(mean_each(self.functions, y, shares)) @ self.combinations
+        return np.asarray(mean_each(self.functions, y, _share(weights, y))) @ self.combinations
 
-    def scatter_of(self, y: Float[Array, "t m d"]) -> Float[np.ndarray, "t q q"]:
-        """The covariance of the features of a row, of each sample."""
-        scatter = np.asarray(_scatter_each(self.functions, y))
-        return self.combinations.T @ scatter @ self.combinations
+    def scatter_of(
+        self, y: Float[Array, "t m d"], weights: Float[Array | np.ndarray, "... m"]
+    ) -> Float[np.ndarray, "t q q"]:
+        """The covariance of the features of a row, of each weighted sample.
+
+        Points that were chosen for the simulator lie far out, and stand for the law by their
+        weights alone; where some of these are negative, so may a variance of nearly nothing be.
+        """
+        scatter = np.asarray(_scatter_each(self.functions, y, _share(weights, y)))
+        sizes, axes = np.linalg.eigh(self.combinations.T @ scatter @ self.combinations)
+        return (axes * np.maximum(sizes, 0.0)[:, None]) @ axes.swapaxes(1, 2)
 
     def of_rows(self, y: Float[Array, "m d"]) -> Float[np.ndarray, "m q"]:
         """Of each row."""
         return np.asarray(_apply(self.functions, y)) @ self.combinations
+
+
+def _share(weights: Float[Array | np.ndarray, "... m"], y: Array) -> Float[Array, "t m"]:
+    """Weights of each sample that sum to one."""
+    w = np.asarray(weights)
+    return as_jax(np.broadcast_to(w / w.sum(-1, keepdims=True), y.shape[:2]))
 
 
 def choose_features(problem: Problem, samples: Float[Array, "r m d"]) -> Features:
@@ -138,16 +149,18 @@ _apply = eqx.filter_jit(lambda functions, rows: functions(rows))
 
 @eqx.filter_jit
 def _scatter_each(
-    functions: Callable[[Array], Array], y: Float[Array, "t m d"]
+    functions: Callable[[Array], Array], y: Float[Array, "t m d"], w: Float[Array, "t m"]
 ) -> Float[Array, "t l l"]:
-    """The covariance over the rows of each sample."""
+    """The covariance over the rows of each sample, by weights that sum to one."""
 
-    def scatter(rows: Float[Array, "m d"]) -> Float[Array, "l l"]:
+    def scatter(sample: tuple[Array, Array]) -> Float[Array, "l l"]:
+        rows, shares = sample
         found = functions(rows)
-        centred = found - found.mean(0, keepdims=True)
-        return centred.T @ centred / max(len(rows) - 1, 1)
+        centred = found - (shares @ found)[None]
+        degrees = len(rows) / max(len(rows) - 1, 1)  # as of equal ones
+        return (centred * shares[:, None]).T @ centred * degrees
 
-    return jax.lax.map(scatter, y)
+    return jax.lax.map(scatter, (y, w))
 
 
 @eqx.filter_jit
