@@ -56,7 +56,8 @@ def test_law_of_rotated_noise_is_that_of_the_noise():
 def test_leading_coordinates_come_from_the_first_levels_and_discrete_ones_stay():
     noise, v = rotated(), np.asarray(owlfi.sobol(KEY, 16, owlfi.Uniform(dim=5)))
     u = noise.from_uniform(v)
-    law, points = noise.along(u, 2)
+    law, points, rest = noise.along(u, 2)
+    assert_allclose(rest, scipy.stats.norm.ppf(v[:, 3:]), atol=1e-9)
     assert_allclose(points[:, :2], scipy.stats.norm.ppf(v[:, :2]), atol=1e-9)
     assert_allclose(points[:, 2], scipy.stats.poisson.ppf(v[:, 2], 3.0))
     assert [type(part).__name__ for part in law.parts] == ["Normal", "Poisson"]

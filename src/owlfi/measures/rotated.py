@@ -92,23 +92,18 @@ class Rotated(Measure):
 
     def along(
         self, u: Float[Array, "... s"], directions: int
-    ) -> tuple[Measure, Float[Array, "... q"]]:
-        """Points along the first directions, beside them what is not rotated, and the law of both.
+    ) -> tuple[Measure, Float[Array, "... q"], Float[np.ndarray, "... n"]]:
+        """Points along the first directions, beside them what is not rotated; the law of both; and
+        the scores along all other directions, independent standard normal.
 
         On the host.
         """
-        leading = self._turned(u)[..., :directions]
+        turned = np.asarray(self.rotation.turn_back(scores_of(self.given, u)))
+        leading, rest = turned[..., :directions], turned[..., directions:]
         stay = [(part, own) for part, own in _pieces(self.given, u) if not has_scores(part)]
         laws = [Normal(dim=directions), *(part for part, _ in stay)]
         points = np.concatenate([leading, *(own for _, own in stay)], -1)
-        return Product(*laws) if stay else laws[0], as_jax(points)
-
-    def beyond(self, u: Float[Array, "... s"], directions: int) -> Float[np.ndarray, "... n"]:
-        """The scores along all others, independent standard normal. On the host."""
-        return self._turned(u)[..., directions:]
-
-    def _turned(self, u: Float[Array, "... s"]) -> Float[np.ndarray, "... n"]:
-        return np.asarray(self.rotation.turn_back(scores_of(self.given, u)))
+        return Product(*laws) if stay else laws[0], as_jax(points), rest
 
 
 def scores_of(measure: Measure, u: Float[Array, "... s"]) -> Float[np.ndarray, "... n"]:

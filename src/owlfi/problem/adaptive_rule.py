@@ -12,10 +12,9 @@ from owlfi._tools.arrays import as_jax
 from owlfi._tools.checks import as_count
 from owlfi._tools.keys import split_key
 from owlfi.measures import Measure
-from owlfi.points.sequences import sobol
 from owlfi.problem.pilot_spread import spread_factors
 from owlfi.problem.problem import Problem, as_problem
-from owlfi.problem.rules import Rule, as_system, draw_designs
+from owlfi.problem.rules import Rule, as_system
 from owlfi.problem.simulations import MOST_CHECK_CALLS, Simulations, as_simulations, simulate
 from owlfi.problem.tuned_design import (
     MOST_NOISE,
@@ -28,7 +27,6 @@ from owlfi.problem.tuned_design import (
 )
 from owlfi.weights.adaptive import AdaptiveDesign, adaptive_design
 from owlfi.weights.quadrature import Pilot, Quadrature, unweighted
-from owlfi.weights.tuned import weigh_alike
 
 _NEAREST = 12
 
@@ -97,13 +95,6 @@ class Adaptive(Rule):
             design = _of_thetas(design, kept).join(u, as_jax(factors * y[-1]))
         pilot = Pilot(thetas, as_jax(np.concatenate(y, 1)), calls)
         return in_coordinates(replace(design.quadrature(), pilot=pilot), noise)
-
-    def others(
-        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
-    ) -> Quadrature | None:
-        """Sobol points under the same kernel: of other adaptive ones each would need its pilot."""
-        noise = noise_of(problem, quadrature)
-        return weigh_alike(noise, quadrature, draw_designs(sobol, key, noise, self.m, count))
 
 
 def continue_design(

@@ -89,15 +89,6 @@ class Rule(eqx.Module):
         """
         return None
 
-    def others(
-        self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
-    ) -> Quadrature | None:
-        """Designs that do not share the errors of this one, whose mean tells what it lacks.
-
-        Those of `redraw`, where the rule has no better ones.
-        """
-        return self.redraw(key, problem, quadrature, count)
-
     def check_weighted(self, purpose: str) -> None:
         """Raises ValueError where the squared MMD takes no weights."""
 
@@ -168,7 +159,7 @@ class VStatistic(Rule):
     def redraw(
         self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
     ) -> Quadrature | None:
-        designs = draw_designs(self.points, key, problem.simulator.measure, self.m, count)
+        designs = _draw_designs(self.points, key, problem.simulator.measure, self.m, count)
         if quadrature.certificate is not None:  # tuned at the estimate
             return weigh_alike(problem.simulator.measure, quadrature, designs)
         return unweighted(designs)
@@ -194,7 +185,7 @@ class UStatistic(Rule):
     def redraw(
         self, key: Key[Array, ""], problem: Problem, quadrature: Quadrature, count: int
     ) -> Quadrature | None:
-        return unweighted(draw_designs(iid, key, problem.simulator.measure, self.m, count))
+        return unweighted(_draw_designs(iid, key, problem.simulator.measure, self.m, count))
 
     def check_weighted(self, purpose: str) -> None:
         raise ValueError(f"a U-statistic has no weights, which {purpose} needs; use VStatistic")
@@ -299,7 +290,7 @@ class OptimallyWeighted(Rule):
         measure = noise_of(problem, quadrature)
         if not measure.smooth:
             return None
-        designs = draw_designs(self.points, key, measure, self.m, count)
+        designs = _draw_designs(self.points, key, measure, self.m, count)
         if quadrature.certificate is not None and quadrature.certificate.fit is not None:
             return weigh_alike(measure, quadrature, designs)
         if isinstance(self.base_kernel, Kernel):
@@ -310,7 +301,7 @@ class OptimallyWeighted(Rule):
         return None
 
 
-def draw_designs(
+def _draw_designs(
     points: Points, key: Key[Array, ""], measure: Measure, m: int, count: int
 ) -> Float[Array, "r m s"]:
     """One after the other from a sequence, where points are one: together they fill gaps."""

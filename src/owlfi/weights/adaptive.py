@@ -141,8 +141,9 @@ class AdaptiveDesign(eqx.Module):
             raise ValueError("no run is done yet; ask() for points, and tell(u, y) what they gave")
         if len(self.points) < FEWEST or not self._in_sequence().any():
             known = self.data_kernel, self.measure, self.points, self.y
-            return weigh_runs(*known, self.most_noise)
-        return jax.tree.map(lambda leaf: leaf[0], self._tune(self.y).quadrature)
+            return replace(weigh_runs(*known, self.most_noise), chosen=True)
+        found = jax.tree.map(lambda leaf: leaf[0], self._tune(self.y).quadrature)
+        return replace(found, chosen=True)
 
 
 def adaptive_design(
@@ -199,7 +200,7 @@ def _greedy(tuning: Tuning, measure: Measure, candidates: Array, count: int) -> 
     moved = coordinate_systems(measure, candidates)[int(fit.coordinates)].points
     points, embedding = tuning.points[0, :, : law.dim], embed(c, law)
     z = embedding.mean(jnp.concatenate([points, moved]))
-    unseen = fit.nugget + fit.linear  # what lies beyond is not chosen for, and is noise here
+    unseen = fit.nugget + fit.linear  # what lies beyond is noise to a choice along c
     return candidates[_choose(c, unseen, points, moved, z, count)]
 
 

@@ -31,6 +31,13 @@ class System(NamedTuple):
     rest: Float[np.ndarray, "... m n"] | None = None
     """Standard normal scores that a kernel does not look along, but that may matter linearly."""
 
+    def products(self, number: int) -> Float[np.ndarray, "m m"]:
+        """Of what lies beyond in one of the designs, 1 on average on the diagonal; or 0."""
+        m = self.points.shape[-2]
+        if self.rest is None:
+            return np.zeros((m, m))
+        return self.rest[number] @ self.rest[number].T / self.rest.shape[-1]
+
 
 def coordinate_systems(measure: Measure, u: Float[Array, "... m s"]) -> list[System]:
     """The noise as given; where some of it is neither normal nor uniform, its normal scores; and
@@ -71,13 +78,13 @@ def _given_systems(measure: Measure, u: Float[Array, "... m s"]) -> list[System]
 
 def _look_along(measure: Rotated, u: Float[Array, "... m s"], directions: int) -> System:
     """Along each direction the natural lengthscale is inverse to how much k sees there."""
-    law, points = measure.along(u, directions)
+    law, points, rest = measure.along(u, directions)
     widths = natural_scales(law, points)
     shares = np.asarray(measure.shares)[:directions] / float(measure.shares[0])
     widths[:directions] = np.minimum(shares**-0.5, _WIDEST)
     widths *= shares.sum() ** 0.5
-    rest = measure.beyond(u, directions) if measure.dim > MOST_GIVEN else None
-    return System(law, points, widths, outermost_points(law, points), rest)
+    matters = measure.dim > MOST_GIVEN and rest.shape[-1] > 0
+    return System(law, points, widths, outermost_points(law, points), rest if matters else None)
 
 
 def _join(scored: list[tuple[Measure, np.ndarray]]) -> tuple[Measure, Array]:
@@ -125,15 +132,6 @@ class Stacked(NamedTuple):
     points: Float[np.ndarray, "b g m q"]
     widths: Float[np.ndarray, "g q"]
     outermost: Float[np.ndarray, "b g m"]
-    rest: Float[np.ndarray, "b g m m"] | None
-    """Products of what lies beyond the coordinates, 1 on average on the diagonal."""
-
-    def at(
-        self, coordinates: Int[np.ndarray, " b"]
-    ) -> tuple[Float[np.ndarray, "b m q"], Float[np.ndarray, "b m m"] | None]:
-        """The points of each design in a system of its own, and what lies beyond."""
-        each = np.arange(len(coordinates)), coordinates
-        return self.points[each], None if self.rest is None else self.rest[each]
 
 
 def stack_systems(systems: list[System]) -> Stacked:
@@ -148,14 +146,14 @@ def stack_systems(systems: list[System]) -> Stacked:
         np.stack([widen(system.points, 0.0) for system in systems], 1),
         np.stack([widen(system.widths, 1.0) for system in systems]),
         np.stack([system.outermost for system in systems], 1),
-        _stack_rest([system.rest for system in systems]),
     )
 
 
-def _stack_rest(rests: list[np.ndarray | None]) -> Float[np.ndarray, "b g m m"] | None:
-    """None where no system leaves anything out."""
-    known = [rest for rest in rests if rest is not None]
-    if not known:
+def products_beyond(
+    systems: list[System], coordinates: Int[np.ndarray, "b *g"]
+) -> Float[np.ndarray, "b *g m m"] | None:
+    """Of what lies beyond some systems of each design; None where no system leaves anything out."""
+    if all(system.rest is None for system in systems):
         return None
-    products = [rest @ rest.swapaxes(-1, -2) / max(1, rest.shape[-1]) for rest in known]
-    return np.stack(products, 1)
+    each = [systems[j].products(place[0]) for place, j in np.ndenumerate(coordinates)]
+    return np.stack(each).reshape(*coordinates.shape, *each[0].shape)

@@ -114,7 +114,8 @@ class Criterion(NamedTuple):
         constant = jnp.exp(_LOG_CONSTANT * squashed[1])
         scales, linear = squashed[2:], jnp.array(0.0)
         if self.rest is not None:
-            scales, linear = squashed[3:], _between(*_LOG_LINEAR, squashed[2])
+            some = jnp.trace(self.rest) > 0  # or none of it in this system
+            scales, linear = squashed[3:], some * _between(*_LOG_LINEAR, squashed[2])
         return nugget, constant, linear, self.scales * jnp.exp(_LOG_LENGTHSCALE * scales)
 
     def matrix(self) -> Callable[[Array, Array], Array]:
@@ -260,7 +261,7 @@ def choose_better(
         beyond = None if rest is None else rest[known.coordinates]
         gram = with_rest(gram, known.linear, beyond)
         # More points need more of a nugget to be told apart.
-        rounding = _ROUNDING * len(gram) * (1 + known.constant)
+        rounding = _ROUNDING * len(gram) * (1 + known.constant + known.linear)
         nugget = jnp.maximum(known.nugget, rounding)
         matrix = gram + known.constant + nugget * jnp.eye(len(gram))
         parameters = nugget, known.constant, known.linear, known.lengthscale

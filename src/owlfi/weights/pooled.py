@@ -44,7 +44,8 @@ def pooled_weights(data_kernel: Any, measure: Any, points: Any, y: Any) -> Quadr
     data_kernel: k, between simulations and observations.
     measure: the distribution of u.
 
-    One base kernel is fitted to all thetas together, otherwise as in `tuned_weights`. The
+    One base kernel is fitted to all thetas together, otherwise as in `tuned_weights`, but for what
+    lies beyond the coordinates that it looks along, which is noise to it. The
     certificate has an estimated error for each design. Weights are equal where the simulations
     vary with u in no way that can be seen.
 

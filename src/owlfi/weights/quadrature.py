@@ -59,6 +59,8 @@ class Quadrature(eqx.Module):
     """The simulations they were tuned to, on the points of the quadrature."""
     independent: bool = eqx.field(static=True, default=False)
     """Whether the points are independent draws of the measure, equally weighted."""
+    chosen: bool = eqx.field(static=True, default=False)
+    """Whether points were chosen for the simulator: by weights alone they stand for the measure."""
 
     coordinates: Rotated | None = None
     """The noise in the coordinates that were learned for one design, where they were."""
@@ -125,6 +127,14 @@ class Quadrature(eqx.Module):
         excess = self.certificate.excess
         numpy = numpy_for(excess)
         return as_jax(numpy.maximum(numpy.nan_to_num(excess), 0.0))
+
+    @property
+    def shares(self) -> Float[Array, "... m"]:
+        """By which rows scatter as they do under the measure.
+
+        Those of its own points scatter so as they are; weights are for means.
+        """
+        return self.weights if self.chosen else equal_shares(self.points)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from owlfi.kernels import Kernel, as_kernel
 from owlfi.measures import Measure, as_measure, as_points
 from owlfi.weights.calm import Weights, solve_designs
 from owlfi.weights.certificate import LARGEST_UNEXPLAINED, Certificate, Verdict
-from owlfi.weights.coordinates import coordinate_systems, stack_systems
+from owlfi.weights.coordinates import coordinate_systems, products_beyond, stack_systems
 from owlfi.weights.data_grams import data_grams
 from owlfi.weights.kernel_fit import (
     FAMILIES,
@@ -140,15 +140,19 @@ def tune(
     systems = coordinate_systems(measure, designs)
     laws = tuple(system.law for system in systems)
     early = np.asarray(plain)[:_LARGEST_FIT]
-    first = stack_systems(coordinate_systems(measure, designs[:, :_LARGEST_FIT]))
+    first = coordinate_systems(measure, designs[:, :_LARGEST_FIT])
+    every = np.tile(np.arange(len(first)), (len(designs), 1))
     grams = data_grams(data_kernel, as_jax(np.asarray(samples)[..., :_LARGEST_FIT, :]))
-    seen, widths, outermost, rest, typical = jax.device_put((*first, early / early.sum()))
+    known_first = *stack_systems(first), products_beyond(first, every), early / early.sum()
+    seen, widths, outermost, rest, typical = jax.device_put(known_first)
     families = len(families_in(measure.dim))
     fitted = fit(seen, grams, widths, outermost, typical, families, rest)
     if known is not None:
         fitted = choose_better(fitted, known, seen, grams, outermost, typical, rest)
     fitted = _without_unseen(fitted, laws)
-    points, beyond = jax.device_put(stack_systems(systems).at(np.asarray(fitted.coordinates)))
+    chosen = np.asarray(fitted.coordinates)
+    own = stack_systems(systems).points[np.arange(len(designs)), chosen]
+    points, beyond = jax.device_put((own, products_beyond(systems, chosen)))
     embedded = _embed_designs(laws, points, fitted)
     most = as_jax(np.float64(most_noise))
     calm, equal = solve_designs(points, *embedded, fitted, plain, most, beyond)
@@ -167,14 +171,15 @@ def weigh_alike(
     fitted = _map_leaves(lambda leaf: leaf[None], certificate.fit)
     systems = coordinate_systems(measure, designs)
     laws = tuple(system.law for system in systems)
-    chosen = np.full(len(designs), int(certificate.fit.coordinates))
-    points, rest = stack_systems(systems).at(chosen)
+    chosen = int(certificate.fit.coordinates)
+    points, rest = stack_systems(systems).points[:, chosen], systems[chosen].rest
     squares = (np.asarray(quadrature.weights) ** 2).sum()
     most = 1.5 * m * squares  # hardly noisier than the one that was tuned
     plain, most = jax.device_put((np.full(m, 1 / m), most))
     parts = []
     for i in range(len(designs)):  # one at a time, by the program that served the first
-        one, own = jax.device_put(jax.tree.map(lambda part, i=i: part[i : i + 1], (points, rest)))
+        beyond = None if rest is None else systems[chosen].products(i)[None]
+        one, own = jax.device_put((points[i : i + 1], beyond))
         embedded = _embed_designs(laws, one, fitted)
         parts.append(solve_designs(one, *embedded, fitted, plain, most, own)[0])
     found = _map_leaves(lambda *leaves: np.concatenate(leaves), *parts)

@@ -160,7 +160,7 @@ def _choose_look(problem: Problem, views: list[View], redrawn: Redrawn | None) -
         chosen = [_choose_some(len(cloud.xi)) for cloud in clouds]
         known = np.unique(np.concatenate(chosen))
         chosen_runs = near.at(known)
-        scatter = features.scatter_of(chosen_runs.y, chosen_runs.quadrature.weights) / n
+        scatter = features.scatter_of(chosen_runs.y, chosen_runs.quadrature.shares) / n
         for cloud, some in zip(clouds, chosen, strict=True):
             known_some = scatter[np.searchsorted(known, some)]
             mended = at_draws[: len(cloud.xi)] + compared.lacking(cloud.place(cloud.xi))

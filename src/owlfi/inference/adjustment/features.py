@@ -53,14 +53,13 @@ class Features(NamedTuple):
         return np.asarray(mean_each(self.functions, y, _share(weights, y))) @ self.combinations
 
     def scatter_of(
-        self, y: Float[Array, "t m d"], weights: Float[Array | np.ndarray, "... m"]
+        self, y: Float[Array, "t m d"], shares: Float[Array | np.ndarray, "... m"]
     ) -> Float[np.ndarray, "t q q"]:
-        """The covariance of the features of a row, of each weighted sample.
+        """The covariance of the features of a row, of each sample.
 
-        Points that were chosen for the simulator lie far out, and stand for the law by their
-        weights alone; where some of these are negative, so may a variance of nearly nothing be.
+        shares: as of a `Quadrature`; where some are negative, so may a variance of nearly 0 be.
         """
-        scatter = np.asarray(_scatter_each(self.functions, y, _share(weights, y)))
+        scatter = np.asarray(_scatter_each(self.functions, y, _share(shares, y)))
         sizes, axes = np.linalg.eigh(self.combinations.T @ scatter @ self.combinations)
         return (axes * np.maximum(sizes, 0.0)[:, None]) @ axes.swapaxes(1, 2)
 

@@ -89,7 +89,7 @@ def redraw(
     """
     ends, p = problem.prior.bounds, thetas.shape[1]
     count, slopes = count_redrawn(rule, p)
-    others = rule.others(key, problem, quadrature, count)
+    others = rule.redraw(key, problem, quadrature, count)
     if others is None:
         return None, 0
     v = np.asarray(to_real(thetas, ends))
