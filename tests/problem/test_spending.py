@@ -158,6 +158,19 @@ def test_slow_simulators_are_told_before_long_work(capsys):
     assert "max_calls= sets a limit" in told
 
 
+def test_rows_that_take_a_millisecond_are_told_after_the_first_design(capsys):
+    def slow(theta, u):
+        time.sleep(0.001 * len(u))
+        if sum(rows) > 2 * RULE.m:
+            raise KeyboardInterrupt
+        return theta[0] + u
+
+    problem, rows = counted(slow)
+    with pytest.raises(KeyboardInterrupt):
+        owlfi.rejection_abc(jax.random.key(0), problem, RULE, draws=5000)
+    assert "about 320,004 calls of the simulator are expected" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("rough", "told"), [(0, False), (120, False), (900, True)])
 def test_slow_simulators_that_turn_out_to_be_rough_are_told_again(rough, told, capsys):
     @limit_calls(lambda: Expected(100, 100, rough))

@@ -6,6 +6,7 @@ Both have the same loops and derivatives, so that an algorithm is written once.
 from collections.abc import Callable
 from functools import partial, wraps
 from os import cpu_count
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
@@ -16,7 +17,8 @@ from jaxtyping import Array, Float, Int
 from owlfi._tools.arrays import as_jax, take_rows
 from owlfi._tools.checks import is_traced
 from owlfi._tools.programs import compile_quickly, map_cases
-from owlfi.problem.spending import take_calls
+from owlfi.problem.recorded_noise.errors import NotFromNoiseError
+from owlfi.problem.spending import take_calls, tell_cost
 
 Function = Callable[..., Any]
 Kind = TypeVar("Kind", bound=Function)
@@ -144,15 +146,19 @@ class OnHost(_InPython):
                 "write it in JAX, or call it outside and pass y in"
             )
         take_calls(len(u))
-        return generator(np.asarray(theta), np.asarray(u))
+        begun = perf_counter()
+        y = generator(np.asarray(theta), np.asarray(u))
+        tell_cost((perf_counter() - begun) / len(u), together=len(u))
+        return y
 
     def attempt(self, generator: Function, theta: Array, u: Array, columns: int) -> Any:
         """The same, NaN where the generator raises."""
         if is_traced(theta, u):
             return self.call(generator, theta, u)
-        take_calls(len(u))
         try:
-            return generator(np.asarray(theta), np.asarray(u))
+            return self.call(generator, theta, u)
+        except NotFromNoiseError:  # it happens at any
+            raise
         except Exception:  # whatever it is, no theta where it happens can be the answer
             return np.full((len(u), columns), np.nan)
 

@@ -21,6 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
+_TOGETHER = 16  # rows, of which the time of one is told
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
 _FAR_OFF = 1.5  # times what was told
 _USUAL_MORE = 1.5  # times what is expected: searches may take as much
@@ -185,10 +186,14 @@ def is_short() -> int:
     return 0 if now is None or now.most is None or not now.short else now.most
 
 
-def tell_cost(seconds: float, *, compiled: bool = False) -> None:
-    """On stderr, how long a method will take whose simulator takes so many seconds a row."""
+def tell_cost(seconds: float, *, compiled: bool = False, together: int = 1) -> None:
+    """On stderr, how long a method will take whose simulator takes so many seconds a row.
+
+    together: how many rows were simulated to see it.
+    """
     now = _NOW.get()
-    if now is None or now.seconds or seconds < (_SLOW_COMPILED if compiled else _SLOW):
+    least = _SLOW_COMPILED if compiled else _SLOW if together < _TOGETHER else 0.0
+    if now is None or now.seconds or seconds < least:
         return
     now.seconds = seconds
     known = now.expect()

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import ks_2samp
 
+import owlfi
 from ordinary_simulators import SIMULATORS, of_seed, sir
 from owlfi import (
     OptimallyWeighted,
@@ -536,6 +537,22 @@ BAD = {
     "nothing was drawn from key": lambda theta, key: theta,
     "must be a function of theta and rng": 3.0,
 }
+
+
+def seldom_short(theta, rng):
+    """In one of 50 runs, which few dry runs meet."""
+    return np.sin(rng.normal(theta[0], size=3 if rng.random() < 0.98 else 2))
+
+
+def test_rows_that_are_seldom_of_another_length_are_not_taken_for_failures():
+    model = from_random(seldom_short)
+    problem = Problem(model, np.random.default_rng(0).normal(size=(20, 3)))
+    rule = owlfi.VStatistic(m=64)
+    for method in (owlfi.rejection_abc, owlfi.minimum_distance, owlfi.goodness_of_fit):
+        with pytest.raises(
+            ValueError, match="as many numbers in every run, got rows of 2 and of 3"
+        ):
+            method(jax.random.key(0), problem, rule)
 
 
 @pytest.mark.parametrize("message", BAD)

@@ -32,7 +32,7 @@ _HELD = 0.3  # of the variance of a cloud, that of the adjusted draws: its edge 
 _ROWS_A_FEATURE = 10
 _EDGE, _MANY_AT_EDGE = 0.5, 0.1  # of the largest leverage; of the draws
 _UNEXPLAINED = 1e-4
-_COARSE = 10.0  # times the noise of the data, what a regression leaves
+_COARSE = 1.0  # times the noise of the data, what a regression leaves
 _NOISE_DRAWS = 128
 
 

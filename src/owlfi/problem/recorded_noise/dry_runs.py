@@ -15,7 +15,7 @@ from owlfi._tools.checks import brief
 from owlfi._tools.programs import compile_quickly
 from owlfi.problem.recorded_noise.errors import NotFromNoiseError
 from owlfi.problem.recorded_noise.kinds import KINDS, as_blocks
-from owlfi.problem.recorded_noise.rows import as_row
+from owlfi.problem.recorded_noise.rows import TO_ONE_LENGTH, as_row
 from owlfi.problem.recorded_noise.sites import Draw, Log
 from owlfi.problem.recorded_noise.sources import Function, Source, find_shared
 from owlfi.problem.recorded_noise.tape import AbstractTape, Tape, TracedTape
@@ -297,8 +297,7 @@ def _check_lengths(columns: dict[int, np.ndarray]) -> None:
     if len(columns) > 1:
         found = ", ".join(f"{d} at theta = {theta}" for d, theta in list(columns.items())[:3])
         raise ValueError(
-            f"the function must return as many numbers in every run, got {found}; return "
-            "summaries, or fill up to one length (with the last value, or 0)"
+            f"the function must return as many numbers in every run, got {found}; {TO_ONE_LENGTH}"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from owlfi._tools.checks import brief, is_traced
 from owlfi.problem.recorded_noise.errors import NotFromNoiseError
 
+TO_ONE_LENGTH = "return summaries, or fill up to one length (with the last value, or 0)"
 Row = np.ndarray | Exception
 """Numbers, or what was raised in their place."""
 
@@ -88,9 +89,18 @@ def try_row(run: Callable[..., np.ndarray], *arguments: Any) -> Row:
 
 
 def join_rows(rows: list[Row]) -> np.ndarray:
-    """Rows (m, d), NaN where one was not to be had; raises the first error where none was."""
+    """Rows (m, d), NaN where one was not to be had; raises the first error where none was.
+
+    NotFromNoiseError where they are not of one length, which dry runs may not have met.
+    """
     fine = [row for row in rows if isinstance(row, np.ndarray)]
     if not fine:
         raise next(row for row in rows if isinstance(row, Exception))
+    lengths = sorted({len(row) for row in fine})
+    if len(lengths) > 1:
+        raise NotFromNoiseError(
+            f"the function must return as many numbers in every run, got rows of {lengths[0]} "
+            f"and of {lengths[-1]}; {TO_ONE_LENGTH}"
+        )
     failed = np.full_like(fine[0], np.nan)
     return np.stack([row if isinstance(row, np.ndarray) else failed for row in rows])
