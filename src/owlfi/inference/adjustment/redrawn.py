@@ -1,7 +1,7 @@
 """Other designs around the middle of the draws: what the one of all draws lacks there.
 
 All draws share one design, whose errors change slowly with theta: as a constant and a slope, by the
-mean of others.
+mean of others. The constant is by their points without weights, which may err alike in every design.
 """
 
 from typing import Any, NamedTuple
@@ -129,17 +129,18 @@ def compare_designs(
         points = gather_points(features, runs, compare_with_chance(error))
         return Compared(None, np.zeros(q), np.zeros((p, q)), error, points)
     weights = np.asarray(runs.quadrature.weights)
-    others = features.of(redrawn.others, redrawn.weights)
-    there = others.mean(0) - features.of(redrawn.own, weights)[0]
-    error = others.var(0, ddof=1)
+    plain = features.of(redrawn.others, np.ones_like(redrawn.weights))
+    there = plain.mean(0) - features.of(redrawn.own, weights)[0]
+    design = plain.var(0, ddof=1) / len(plain)
+    alike = features.of(redrawn.others, redrawn.weights).var(0, ddof=1)
+    share = compare_with_chance(alike)
     if len(redrawn.ends) < 2:
-        points = gather_points(features, runs, compare_with_chance(error))
-        design = error / len(others)
+        points = gather_points(features, runs, share)
         return Compared(redrawn.middle, there, np.zeros((p, q)), design, points)
-    root, share = redrawn.root, compare_with_chance(error)
+    root = redrawn.root
     own = slopes_between(features.of(redrawn.own_ends, weights)[None], root)
     pairs = zip(redrawn.ends, redrawn.weights, strict=False)
     slopes = slopes_between(np.stack([features.of(y, w) for y, w in pairs]), root)
     points = gather_points(features, runs, share, redrawn.own_ends, root)
     scatter = Both(first=points, second=OverDesigns(slopes=slopes))
-    return Compared(redrawn.middle, there, slopes.mean(0) - own[0], error / len(others), scatter)
+    return Compared(redrawn.middle, there, slopes.mean(0) - own[0], design, scatter)
