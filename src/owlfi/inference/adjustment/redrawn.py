@@ -1,7 +1,7 @@
 """Other designs around the middle of the draws: what the one of all draws lacks there.
 
 All draws share one design, whose errors change slowly with theta: as a constant and a slope, by the
-mean of others. The constant is by their points without weights, which may err alike in every design.
+mean of others. The constant is by their points without weights, which may err alike in each design.
 """
 
 from typing import Any, NamedTuple
