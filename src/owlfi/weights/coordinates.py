@@ -1,7 +1,7 @@
 """Systems of coordinates for the noise: a kernel that is blind in one may see in another.
 
-By change of variable, weights for g(u) under its law are weights for u. What a system leaves out is
-noise to its kernel, and goes into the nugget.
+By change of variable, weights for g(u) under its law are weights for u. What a system leaves out
+matters linearly to its kernel, or is noise and goes into the nugget.
 """
 
 from typing import NamedTuple
