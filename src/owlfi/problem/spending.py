@@ -21,8 +21,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WORTH_A_WORD = 60.0  # seconds
 _SLOW = 5e-3  # seconds a row; below, rows together may take as long as one
-_TOGETHER = 16  # rows, of which the time of one is told
 _SLOW_COMPILED = 0.1  # the same of programs, for which busy threads make a call wait for tens of ms
+_TOGETHER = 16  # rows on the host, whose time tells that of one however short it is
 _FAR_OFF = 1.5  # times what was told
 _USUAL_MORE = 1.5  # times what is expected: searches may take as much
 _CALLS_AT_MOST = 2**62
